@@ -1,0 +1,161 @@
+"""Commands that ask for something: of this node's supervisor, or of whichever node a task belongs to."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from chong.cli.exits import Exit
+from chong.cli.facts import one_line
+from chong.cli.filters import Filter, filtered
+from chong.cli.invocation import Invocation
+from chong.cli.option import json_option
+from chong.cli.reach import reach
+from chong.cli.request import Request, carry_out, default_issuer, targets
+from chong.cli.screen import print_json, remark
+from chong.cli.values import read_duration, read_params, reads
+from chong.cli.wait import wait_until
+from chong.store.contract import TaskStore
+from chong.store.errors import StoreUnavailable
+from chong.store.model import Action, TaskSnapshot
+from chong.store.states import Status
+from chong.supervisor.control_client import submit_over
+from chong.supervisor.submission import Submission
+
+
+@click.command()
+@click.argument("name")
+@click.option("--key", help="Key that the task works for; decides its bucket.")
+@click.option("-p", "assignments", metavar="NAME=VALUE", multiple=True, help="A parameter: JSON, else text.")
+@click.option("--params", metavar="JSON", help="All parameters as a JSON object; -p adds to it.")
+@click.option("--unique", metavar="KEY", help="Refuse while an unfinished task has the same unique key.")
+@click.option("--wait", is_flag=True, help="Wait for the end; exit 0 only when it succeeded.")
+@json_option
+@click.pass_obj
+def submit(
+    call: Invocation,
+    name: str,
+    *,
+    key: str | None,
+    assignments: tuple[str, ...],
+    params: str | None,
+    unique: str | None,
+    wait: bool,
+    as_json: bool,
+) -> Exit:
+    """Hand a task to this node's supervisor.
+
+    Prints the id of the accepted task. Parameters go over the node's own socket and never leave it.
+    """
+    submission = Submission(name=name, key=key, params=read_params(params, assignments), unique_key=unique)
+    if wait:
+        with reach(call) as reached:
+            return _see_through(call, reached.store, submission, as_json=as_json)
+    _check_ownership(call)
+    accepted = submit_over(call.paths.control, submission, node=call.node)
+    if as_json:
+        print_json(accepted)
+    else:
+        print(submission.id)
+    return Exit.DONE
+
+
+def _check_ownership(call: Invocation) -> None:
+    """Nothing is read from the store here, so its being away stops nobody: the supervisor judges the bucket itself."""
+    if call.num_buckets is None and call.owned is None:
+        return
+    try:
+        with reach(call):
+            pass
+    except StoreUnavailable as error:
+        remark(f"chong: number of buckets not compared, the store is out of reach: {error}")
+
+
+def _see_through(call: Invocation, store: TaskStore, submission: Submission, *, as_json: bool) -> Exit:
+    submit_over(call.paths.control, submission, node=call.node)
+    if not as_json:
+        print(submission.id, flush=True)
+    task = wait_until(lambda: _ended(store, submission.id))
+    assert task is not None, "without a time-out there is no other end"
+    if as_json:
+        print_json(task)
+    elif task.status is not Status.SUCCEEDED:
+        remark(f"chong: task {task.id} ended as {one_line(task)}")
+    return Exit.DONE if task.status is Status.SUCCEEDED else Exit.REFUSED
+
+
+def _ended(store: TaskStore, task_id: str) -> TaskSnapshot | None:
+    task = store.get(task_id)
+    return task if task is not None and task.status.is_final else None
+
+
+def _asking(function: Callable[..., Exit]) -> Callable[..., Any]:
+    """The arguments and options that stop, pause and resume share."""
+
+    @functools.wraps(function)
+    def asked(call: Invocation, **said: Any) -> Exit:
+        return function(call, **said)
+
+    for add in reversed(_ASKING):
+        asked = add(asked)
+    return asked
+
+
+_ASKING: tuple[Callable[..., Any], ...] = (
+    click.argument("parts", metavar="[ID]...", nargs=-1),
+    filtered,
+    click.option("--wait", is_flag=True, help="Wait until it is in effect."),
+    click.option(
+        "--timeout", default="60s", show_default=True, callback=reads(read_duration), help="How long to wait."
+    ),
+    click.option("--reason", help="Why; kept with the task."),
+    click.option("--as", "issued_by", metavar="WHO", help="Who asks; default USER@HOST."),
+    click.pass_obj,
+)
+
+
+@click.command()
+@_asking
+def stop(call: Invocation, **said: Any) -> Exit:
+    """Ask tasks to stop.
+
+    Give ids (beginning or end), or filters. Without --wait exit 0 means that the request was accepted.
+    """
+    return _ask(call, Action.STOP, **said)
+
+
+@click.command()
+@_asking
+def pause(call: Invocation, **said: Any) -> Exit:
+    """Ask running tasks to pause at their next checkpoint.
+
+    Give ids (beginning or end), or filters. Without --wait exit 0 means that the request was accepted.
+    """
+    return _ask(call, Action.PAUSE, **said)
+
+
+@click.command()
+@_asking
+def resume(call: Invocation, **said: Any) -> Exit:
+    """Ask paused tasks to go on.
+
+    Give ids (beginning or end), or filters. Without --wait exit 0 means that the request was accepted.
+    """
+    return _ask(call, Action.RESUME, **said)
+
+
+def _ask(
+    call: Invocation,
+    action: Action,
+    *,
+    parts: tuple[str, ...],
+    chosen: Filter,
+    wait: bool,
+    timeout: float,
+    reason: str | None,
+    issued_by: str | None,
+) -> Exit:
+    request = Request(action, issued_by or default_issuer(), reason, timeout if wait else None)
+    with reach(call) as reached:
+        return carry_out(reached, request, targets(reached, action, parts, chosen))

@@ -1,0 +1,79 @@
+"""Options that choose tasks, the same ones for reading and for acting."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import click
+
+from chong.cli.values import read_moment, read_status, reads
+from chong.store.buckets import BucketPolicy, format_buckets, parse_buckets
+from chong.store.errors import ConfigurationError
+from chong.store.query import TaskQuery
+from chong.store.states import Status
+
+_OPTIONS = (
+    click.option("--bucket", metavar="LIST", callback=reads(parse_buckets), help="Buckets like 3 or 0-15,20."),
+    click.option(
+        "--status",
+        metavar="STATUS",
+        multiple=True,
+        callback=reads(read_status),
+        help=f"{', '.join(Status)}; more than one: any.",
+    ),
+    click.option("--name", multiple=True, help="Task name; more than one: any of them."),
+    click.option("--tag", multiple=True, help="Tag; more than one: all of them."),
+    click.option("--node", help="Node that the task belongs to."),
+    click.option("--key", help="Bucket key of the task."),
+    click.option("--since", callback=reads(read_moment), help='Created in the last "2h", or since an ISO time (UTC).'),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Conditions that all have to hold."""
+
+    bucket: frozenset[int] | None = None
+    status: tuple[Status, ...] = ()
+    name: tuple[str, ...] = ()
+    tag: tuple[str, ...] = ()
+    node: str | None = None
+    key: str | None = None
+    since: datetime | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return self == Filter()
+
+    def query(self, policy: BucketPolicy, statuses: frozenset[Status], *, limit: int) -> TaskQuery:
+        """The query for tasks in one of `statuses`; ConfigurationError for a bucket that does not exist."""
+        strangers = [bucket for bucket in self.bucket or () if bucket >= policy.num_buckets]
+        if strangers:
+            raise ConfigurationError(
+                f"--bucket: expected 0 to {policy.num_buckets - 1}, got {format_buckets(strangers)}"
+            )
+        return TaskQuery(
+            buckets=self.bucket,
+            statuses=statuses,
+            names=frozenset(self.name) or None,
+            tags=frozenset(self.tag),
+            node=self.node,
+            key=self.key,
+            since=self.since,
+            limit=limit,
+        )
+
+
+def filtered(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options and hand them to the command as `chosen`."""
+
+    @functools.wraps(function)
+    def collected(*args: Any, **said: Any) -> Any:
+        chosen = Filter(**{name: said.pop(name) for name in Filter.__dataclass_fields__})
+        return function(*args, chosen=chosen, **said)
+
+    for add in reversed(_OPTIONS):
+        collected = add(collected)
+    return collected

@@ -1,0 +1,48 @@
+"""A group whose commands are imported when they are called: `chong --help` loads none of them."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import click
+
+from chong.cli.nearest import suggestion
+
+
+class Entry(NamedTuple):
+    """Where a command is defined, and the one line that `chong --help` says about it."""
+
+    module: str
+    function: str
+    summary: str
+
+
+class LazyGroup(click.Group):
+    def __init__(self, *args: Any, table: Mapping[str, Entry], **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.table = table
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(self.table)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        entry = self.table.get(cmd_name)
+        if entry is None:
+            return None
+        command = getattr(import_module(entry.module), entry.function)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.table:
+            raise click.UsageError(f"unknown command {args[0]!r}; {self._advice(args[0])}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def _advice(self, word: str) -> str:
+        return suggestion(word, self.table, "see chong --help")
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in self.table.items()])

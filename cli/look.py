@@ -1,0 +1,142 @@
+"""Commands that look at tasks."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from chong.cli.facts import fact_lines
+from chong.cli.filters import Filter, filtered
+from chong.cli.find import find_one
+from chong.cli.invocation import Invocation
+from chong.cli.option import json_option
+from chong.cli.reach import Reached, reach
+from chong.cli.runlog import read_log, tame
+from chong.cli.screen import print_json, print_lines, print_table, remark, shows_colour
+from chong.cli.taskrow import COLUMNS as TASK_COLUMNS
+from chong.cli.taskrow import task_row
+from chong.cli.times import utc_now
+from chong.cli.trail import COLUMNS as TRAIL_COLUMNS
+from chong.cli.trail import trail_json, trail_rows
+from chong.store.errors import ConfigurationError, Refused
+from chong.store.model import TaskSnapshot
+from chong.store.query import MAX_LIMIT
+from chong.store.states import FINAL, RUNS, WAITING, Status
+from chong.store.view import as_json as view_of
+from chong.supervisor.client import Client
+
+
+@click.command()
+@click.option("--all", "-a", "everything", is_flag=True, help="Final tasks too.")
+@click.option("--mine", is_flag=True, help="Only tasks in --owned-buckets.")
+@filtered
+@click.option("--limit", type=click.IntRange(1, MAX_LIMIT), default=100, show_default=True, help="At most so many.")
+@click.option("--full-id", is_flag=True, help="Whole ids instead of their last 8 digits.")
+@json_option
+@click.pass_obj
+def ps(
+    call: Invocation, *, everything: bool, mine: bool, chosen: Filter, limit: int, full_id: bool, as_json: bool
+) -> None:
+    """List tasks: running first, then waiting, with --all final ones.
+
+    AGE is the time since a task was created, RAN how long its attempt has been under way, or was.
+    """
+    with reach(call) as reached:
+        tasks, more = _listed(reached, chosen, everything=everything, mine=mine, limit=limit)
+    if as_json:
+        return print_json(tasks)
+    print_table(TASK_COLUMNS, [task_row(task, utc_now(), full_id=full_id) for task in tasks])
+    if more:
+        remark(f"only the first {limit} are shown; raise --limit, or choose by --name, --status, --bucket …")
+    return None
+
+
+def _listed(
+    reached: Reached, chosen: Filter, *, everything: bool, mine: bool, limit: int
+) -> tuple[list[TaskSnapshot], bool]:
+    """Group by group, each newest first, so that a limit never hides what runs behind what has ended."""
+    client = Client(reached.store, issued_by="chong ps", owned_buckets=reached.mine() if mine else None)
+    wanted = frozenset(chosen.status) or (frozenset(Status) if everything else RUNS | WAITING)
+    tasks: list[TaskSnapshot] = []
+    for group in (RUNS, WAITING, FINAL):
+        room = min(limit + 1, MAX_LIMIT) - len(tasks)
+        query = chosen.query(reached.policy, wanted & group, limit=max(room, 1))
+        if query.statuses and room > 0:
+            tasks += client.query(query)
+    return tasks[:limit], len(tasks) > limit
+
+
+@click.command()
+@click.argument("part", metavar="ID")
+@json_option
+@click.pass_obj
+def show(call: Invocation, part: str, *, as_json: bool) -> None:
+    """Show one task with all that is known about it.
+
+    ID may be the beginning or the end of the task's id. Times are UTC.
+    """
+    with reach(call) as reached:
+        task = find_one(reached.store, part)
+        commands = reached.store.commands(task.id)
+    if as_json:
+        return print_json({**view_of(task), "commands": commands})
+    return print_lines(fact_lines(task, commands, utc_now(), colour=shows_colour()))
+
+
+@click.command()
+@click.argument("part", metavar="ID")
+@json_option
+@click.pass_obj
+def history(call: Invocation, part: str, *, as_json: bool) -> None:
+    """Show the audit trail of one task.
+
+    The text form also has the notes, which change no state. Times are UTC.
+    """
+    with reach(call) as reached:
+        task = find_one(reached.store, part)
+        transitions = reached.store.history(task.id)
+        notes = reached.store.notes(task.id)
+    if as_json:
+        return print_json(trail_json(transitions))
+    return print_table(TRAIL_COLUMNS, trail_rows(transitions, notes))
+
+
+@click.command()
+@click.argument("part", metavar="ID")
+@click.option("--attempt", type=int, help="Which attempt; default the latest.")
+@json_option
+@click.pass_obj
+def logs(call: Invocation, part: str, *, attempt: int | None, as_json: bool) -> None:
+    """Print the output of one attempt, on the node where it ran.
+
+    On a terminal control characters are escaped; into a pipe or file go the bytes as they were written.
+    """
+    with reach(call) as reached:
+        task = find_one(reached.store, part)
+    attempt = _attempt_of(task, attempt)
+    path = _log_here(call, task, attempt)
+    if as_json:
+        text = b"".join(read_log(path)).decode(errors="backslashreplace")
+        print_json({"id": task.id, "attempt": attempt, "node": task.node, "path": str(path), "text": text})
+    elif sys.stdout.isatty():
+        print(tame(b"".join(read_log(path)).decode(errors="backslashreplace")), end="")
+    else:
+        sys.stdout.flush()
+        sys.stdout.buffer.writelines(read_log(path))
+
+
+def _attempt_of(task: TaskSnapshot, attempt: int | None) -> int:
+    if task.attempt == 0:
+        raise Refused(f"task {task.id} has not been started yet: there is no log")
+    if attempt is not None and not 1 <= attempt <= task.attempt:
+        raise ConfigurationError(f"--attempt: expected 1 to {task.attempt}, got {attempt}")
+    return attempt or task.attempt
+
+
+def _log_here(call: Invocation, task: TaskSnapshot, attempt: int) -> Path:
+    if task.node != call.node:
+        raise Refused(f"task {task.id} belongs to node {task.node}, its log is there; this is node {call.node}")
+    path = call.paths.log_of(f"{task.id}.{attempt}")
+    if not path.exists():
+        raise Refused(f"no log of attempt {attempt} of task {task.id}: there is no file {path}")
+    return path

@@ -1,0 +1,114 @@
+"""`chong`: the group of all commands. Commands parse, call and print; they are imported when they are called."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from chong.cli.exits import Exit
+from chong.cli.lazy import Entry, LazyGroup
+from chong.cli.option import option
+
+COMMANDS = {
+    "ps": Entry("chong.cli.look", "ps", "List tasks: running first, then waiting, with --all final ones."),
+    "show": Entry("chong.cli.look", "show", "Show one task with all that is known about it."),
+    "history": Entry("chong.cli.look", "history", "Show the audit trail of one task."),
+    "logs": Entry("chong.cli.look", "logs", "Print the output of one attempt, on the node where it ran."),
+    "submit": Entry("chong.cli.act", "submit", "Hand a task to this node's supervisor."),
+    "stop": Entry("chong.cli.act", "stop", "Ask tasks to stop."),
+    "pause": Entry("chong.cli.act", "pause", "Ask running tasks to pause at their next checkpoint."),
+    "resume": Entry("chong.cli.act", "resume", "Ask paused tasks to go on."),
+    "buckets": Entry("chong.cli.survey", "buckets", "Show who owns each bucket and what is open there."),
+    "nodes": Entry("chong.cli.survey", "nodes", "Show the nodes and which of them are alive."),
+    "tasks": Entry("chong.cli.survey", "tasks", "Show the task definitions of each node, and what failed to load."),
+    "stats": Entry("chong.cli.survey", "stats", "Count the tasks in each status."),
+    "reconcile": Entry("chong.cli.upkeep", "reconcile", "Call runs lost whose supervisor is dead."),
+}
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        from importlib.metadata import version  # noqa: PLC0415 - slow, and only needed here
+
+        click.echo(f"chong {version('chong')}")
+        ctx.exit()
+
+
+@click.group(
+    cls=LazyGroup,
+    table=COMMANDS,
+    no_args_is_help=False,
+    subcommand_metavar="COMMAND [ARGS]...",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
+@option("--db", "The store: a file, sqlite:///PATH or postgresql://…; default chong.db in the state directory.")
+@option("--num-buckets", "Number of buckets; must be the store's, which is adopted when none is named.", type=int)
+@option("--owned-buckets", "Buckets that count as mine, like 0-15,20.")
+@option("--node", "This node; default the one pinned in the state directory, else the host's name.")
+@option("--state-dir", "State directory; default /var/lib/chong, else in the XDG state directory.")
+@option("--runtime-dir", "Runtime directory with the control socket; default /run/chong/NODE or the XDG one.")
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show it.")
+@click.pass_context
+def chong(ctx: click.Context, /, **said: Any) -> None:
+    """Look at and control the tasks of all nodes that share one store.
+
+    Exit codes: 0 done; 1 refused, failed or found something; 2 wrong usage or configuration; 3 store out of reach.
+    """
+    from chong.cli.invocation import read_invocation  # noqa: PLC0415 - `chong --help` needs none of it
+
+    ctx.obj = read_invocation(**said)
+
+
+def run(args: Sequence[str] | None = None) -> int:
+    """Run `chong` and return its exit code; whatever goes wrong is told in one line."""
+    _print_anything()
+    try:
+        code = _invoke(list(sys.argv[1:] if args is None else args))
+        sys.stdout.flush()
+    except (KeyboardInterrupt, click.Abort):
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        _give_up_output()
+        return Exit.PIPE_CLOSED
+    except Exception as error:  # noqa: BLE001 - the last place before a traceback
+        return _complain(error)
+    return code
+
+
+def _invoke(args: list[str]) -> int:
+    # Not click's main(): it would answer a closed pipe and Ctrl-C with codes of its own.
+    try:
+        with chong.make_context("chong", args or ["--help"]) as ctx:
+            return int(chong.invoke(ctx) or Exit.DONE)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+
+
+def _print_anything() -> None:
+    """Text that the locale cannot encode is escaped instead of ending the command; a closed output takes nothing."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - it lasts as long as we do
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _give_up_output() -> None:
+    """What cannot be written is dropped: the interpreter flushes once more at its end and would complain again."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _complain(error: Exception) -> int:
+    from chong.cli.complaint import complaint  # noqa: PLC0415 - only needed when something is wrong
+
+    code, lines = complaint(error)
+    print("\n".join(lines), file=sys.stderr)
+    _give_up_output()
+    return code

@@ -1,0 +1,170 @@
+"""Asking for a stop, pause or resume of some tasks, and, when wanted, waiting until it came about."""
+
+import getpass
+import os
+import socket
+import time
+from dataclasses import dataclass, replace
+
+import click
+
+from chong.cli.exits import Exit
+from chong.cli.facts import one_line
+from chong.cli.filters import Filter
+from chong.cli.find import TAIL, find_one
+from chong.cli.reach import Reached
+from chong.cli.render import escape
+from chong.cli.screen import remark
+from chong.cli.times import span, utc_now
+from chong.cli.wait import wait_until
+from chong.store.contract import TaskStore
+from chong.store.errors import Refused
+from chong.store.model import Action, Command, NodeRecord, TaskSnapshot
+from chong.store.query import MAX_LIMIT
+from chong.store.states import RUNS, WAITING, Status
+from chong.supervisor.client import Client
+
+_OPEN_TO = {
+    Action.STOP: RUNS | WAITING,
+    Action.PAUSE: RUNS - {Status.STOPPING},
+    Action.RESUME: RUNS - {Status.STOPPING},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """`timeout`: seconds to wait until it came about, None for not waiting."""
+
+    action: Action
+    issued_by: str
+    reason: str | None
+    timeout: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What became of a request: whether it came about, and in a few words how."""
+
+    came_about: bool
+    text: str
+
+
+def default_issuer() -> str:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = f"uid{os.getuid()}"
+    return f"{user}@{socket.gethostname()}"
+
+
+def targets(reached: Reached, action: Action, parts: tuple[str, ...], chosen: Filter) -> list[TaskSnapshot]:
+    """The tasks that are meant; each id has to fit one task before anything is asked of any."""
+    if parts and not chosen.is_empty:
+        raise click.UsageError("expected either ids or filters, got both")
+    if parts:
+        found = [find_one(reached.store, part) for part in parts]
+        return list({task.id: task for task in found}.values())
+    if chosen.is_empty:
+        raise click.UsageError("expected ids, or at least one filter like --name or --bucket")
+    return _matching(reached, action, chosen)
+
+
+def _matching(reached: Reached, action: Action, chosen: Filter) -> list[TaskSnapshot]:
+    """Those that the filter names, unless it names a status only those that can be asked, page by page."""
+    statuses = frozenset(chosen.status) or _OPEN_TO[action]
+    query = chosen.query(reached.policy, statuses, limit=MAX_LIMIT)
+    page = tasks = reached.store.query(query)
+    while len(page) == MAX_LIMIT:
+        page = reached.store.query(replace(query, before=page[-1].id))
+        tasks = tasks + page
+    if not tasks:
+        raise Refused(f"no task that could be asked to {action} fits these filters")
+    return tasks
+
+
+def carry_out(reached: Reached, request: Request, tasks: list[TaskSnapshot]) -> Exit:
+    """Ask for everything first, so that waiting for one task holds up no other."""
+    commands, refused = _ask(reached.store, request, tasks)
+    if request.timeout is None:
+        _print_requested(reached.store, request.action, commands)
+        return Exit.REFUSED if refused else Exit.DONE
+    end = time.monotonic() + request.timeout
+    effects = [_await(reached.store, request, command, end) for command in commands]
+    return Exit.REFUSED if refused or not all(effects) else Exit.DONE
+
+
+def _ask(store: TaskStore, request: Request, tasks: list[TaskSnapshot]) -> tuple[list[Command], bool]:
+    client = Client(store, issued_by=request.issued_by)
+    commands, refused = [], False
+    for task in tasks:
+        try:
+            commands.append(getattr(client, request.action.value)(task.id, request.reason))
+        except Refused as refusal:
+            refused = True
+            remark(f"chong: {escape(str(refusal))}")
+    return commands, refused
+
+
+def _print_requested(store: TaskStore, action: Action, commands: list[Command]) -> None:
+    nodes = {node.node: node for node in store.nodes()}
+    for command in commands:
+        task = store.get(command.task_id)
+        if task is not None:
+            print(f"{_who(task)}: {action} requested, now {task.status}{_silence(task, nodes.get(task.node))}")
+
+
+def _silence(task: TaskSnapshot, node: NodeRecord | None) -> str:
+    """The holder acts on requests; an operator should know when nobody does at the moment."""
+    if task.status.is_final or (node is not None and node.is_live):
+        return ""
+    since = f" for {span(utc_now() - node.seen_at)}" if node is not None and node.seen_at is not None else ""
+    return escape(f"; node {task.node} has been silent{since} and acts on it when it is back")
+
+
+def _await(store: TaskStore, request: Request, command: Command, end: float) -> bool:
+    effect = wait_until(lambda: look(store, command), timeout=max(end - time.monotonic(), 0))
+    task = store.get(command.task_id)
+    who = _who(task) if task else command.task_id
+    if effect is None:
+        now = f", now {one_line(task)}" if task else ""
+        remark(f"chong: {who}: {request.action} not in effect after {span(request.timeout or 0)}{now}")
+        return False
+    if effect.came_about:
+        print(f"{who}: {effect.text}")
+    else:
+        remark(f"chong: {who}: {effect.text}")
+    return effect.came_about
+
+
+def look(store: TaskStore, command: Command) -> Effect | None:
+    # The command first: when it is done, the state read after it is one that it led to.
+    stored = next((known for known in store.commands(command.task_id) if known.id == command.id), command)
+    task = store.get(command.task_id)
+    return Effect(came_about=False, text="the task is gone") if task is None else effect_of(stored, task)
+
+
+def effect_of(command: Command, task: TaskSnapshot) -> Effect | None:
+    """What became of `command`, by the stored command and the task as it stands; None while that is open."""
+    if task.status.is_final:
+        return _end_reached(command, task)
+    if command.finished_at is None:
+        return None
+    if command.outcome in ("refused", "superseded", "too_late"):
+        detail = f": {command.detail}" if command.detail else ""
+        return Effect(came_about=False, text=escape(f"{command.action} {command.outcome}{detail}"))
+    aim = {Action.PAUSE: Status.PAUSED, Action.RESUME: Status.RUNNING}.get(command.action)
+    return Effect(came_about=True, text=task.status.value) if task.status is aim else None
+
+
+def _end_reached(command: Command, task: TaskSnapshot) -> Effect:
+    """A stop wanted the task to be over, and knows that unless it is `lost`; the others wanted it to live on."""
+    if command.action is not Action.STOP:
+        return Effect(came_about=False, text=f"it has ended: {one_line(task)}")
+    took = span(task.stop.effective_at - task.stop.asked_at) if task.stop and task.stop.effective_at else None
+    forced = ", by force" if task.forced else ""
+    text = f"{one_line(task)}{forced}" + (f", effective {took} after it was asked" if took else "")
+    return Effect(came_about=task.status is not Status.LOST, text=text)
+
+
+def _who(task: TaskSnapshot) -> str:
+    return f"{task.id[-TAIL:]} {escape(task.name)}"

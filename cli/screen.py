@@ -1,0 +1,37 @@
+"""Where the output goes: how wide that is, and whether it shows colours."""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, TextIO
+
+from chong.cli.render import UNLIMITED, Cell, Column, json_text, table
+
+
+def screen_width() -> int:
+    """The terminal's width, or COLUMNS; a pipe or file gets whole lines, since whoever reads them can cut."""
+    return shutil.get_terminal_size((0, 0)).columns or UNLIMITED
+
+
+def shows_colour(stream: TextIO | None = None) -> bool:
+    stream = stream or sys.stdout
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        print(line)
+
+
+def print_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell | str]]) -> None:
+    print_lines(table(columns, rows, width=screen_width(), colour=shows_colour()))
+
+
+def print_json(value: Any) -> None:
+    print(json_text(value))
+
+
+def remark(text: str) -> None:
+    """Something to know that is not part of the answer."""
+    print(text, file=sys.stderr, flush=True)

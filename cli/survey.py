@@ -1,0 +1,143 @@
+"""Commands that look at the whole deployment: buckets, nodes, definitions, counts."""
+
+import click
+
+from chong.cli.coverage import BucketRow, Cover, bucket_rows, owners_of
+from chong.cli.invocation import Invocation
+from chong.cli.option import json_option
+from chong.cli.reach import reach
+from chong.cli.render import Cell, Column
+from chong.cli.screen import print_json, print_table
+from chong.cli.taskrow import status_cell
+from chong.cli.times import span, stamp, utc_now
+from chong.store.buckets import format_buckets
+from chong.store.model import BucketDeclaration, CatalogueEntry, NodeRecord
+from chong.store.view import as_json as view_of
+
+_BUCKETS = (
+    Column("", floor=0),
+    Column("BUCKET", right=True),
+    Column("STATE"),
+    Column("OWNERS", floor=8),
+    Column("LIVE OWNER", floor=8),
+    Column("QUEUED", right=True),
+    Column("RUNNING", right=True),
+    Column("EXPIRED", right=True),
+    Column("OLDEST WAIT", right=True),
+)
+
+_NODES = (
+    Column("NODE", floor=8),
+    Column("STATE"),
+    Column("SEEN", right=True),
+    Column("BUCKETS", floor=8),
+    Column("HOST", floor=8),
+    Column("PID", right=True),
+    Column("VERSION"),
+    Column("STARTED", floor=10),
+    Column("TERM", floor=10),
+)
+
+_TASKS = (
+    Column("NODE", floor=6),
+    Column("NAME", floor=10),
+    Column("MODULE", floor=8),
+    Column("OPTIONS", floor=10),
+    Column("ERROR", floor=10),
+)
+
+
+@click.command()
+@json_option
+@click.pass_obj
+def buckets(call: Invocation, *, as_json: bool) -> None:
+    """Show who owns each bucket and what is open there.
+
+    "*" marks buckets in --owned-buckets, "-" stands for work without a key. Owners are what nodes declared.
+    """
+    with reach(call) as reached:
+        store = reached.store
+        owners = owners_of(reached.policy, store.declarations(), store.nodes())
+        rows = bucket_rows(reached.policy, owners, store.bucket_loads(), reached.is_mine)
+    return print_json(rows) if as_json else print_table(_BUCKETS, [_bucket_cells(row) for row in rows])
+
+
+def _bucket_cells(row: BucketRow) -> list[Cell | str]:
+    return [
+        "*" if row.mine else " ",
+        "-" if row.bucket is None else str(row.bucket),
+        Cell(row.state.value, "good" if row.state is Cover.OK else "bad"),
+        ", ".join(row.owners),
+        row.live_owner or "",
+        str(row.queued),
+        str(row.running),
+        Cell(str(row.expired), "bad" if row.expired else None),
+        "" if row.oldest_wait is None else span(row.oldest_wait),
+    ]
+
+
+@click.command()
+@json_option
+@click.pass_obj
+def nodes(call: Invocation, *, as_json: bool) -> None:
+    """Show the nodes and which of them are alive."""
+    with reach(call) as reached:
+        found = reached.store.nodes()
+        declared = reached.store.declarations()
+    if as_json:
+        return print_json([{**view_of(node), "buckets": _declared_by(node, declared)} for node in found])
+    return print_table(_NODES, [_node_cells(node, _declared_by(node, declared)) for node in found])
+
+
+def _declared_by(node: NodeRecord, declared: list[BucketDeclaration]) -> list[int] | None:
+    """None for a node without partition."""
+    return [claim.bucket for claim in declared if claim.node == node.node] or None
+
+
+def _node_cells(node: NodeRecord, declared: list[int] | None) -> list[Cell | str]:
+    return [
+        node.node,
+        Cell("live", "good") if node.is_live else Cell("silent", "bad"),
+        "" if node.seen_at is None else f"{span(utc_now() - node.seen_at)} ago",
+        format_buckets(declared) if declared else "all",
+        node.host,
+        str(node.pid),
+        node.version,
+        stamp(node.started_at) or "",
+        node.term,
+    ]
+
+
+@click.command()
+@click.option("--node", help="Only the definitions of this node.")
+@json_option
+@click.pass_obj
+def tasks(call: Invocation, *, node: str | None, as_json: bool) -> None:
+    """Show the task definitions of each node, and what failed to load."""
+    with reach(call) as reached:
+        entries = reached.store.catalogue(node)
+    return print_json(entries) if as_json else print_table(_TASKS, [_task_cells(entry) for entry in entries])
+
+
+def _task_cells(entry: CatalogueEntry) -> list[Cell | str]:
+    said = {name: value for name, value in entry.options.items() if value not in (None, False, [], {}, ())}
+    options = " ".join(f"{name}={_short(value)}" for name, value in sorted(said.items()))
+    return [entry.node, entry.name, entry.module, options, Cell(entry.error or "", "bad" if entry.error else None)]
+
+
+def _short(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+@click.command()
+@click.option("--mine", is_flag=True, help="Only tasks in --owned-buckets.")
+@json_option
+@click.pass_obj
+def stats(call: Invocation, *, mine: bool, as_json: bool) -> None:
+    """Count the tasks in each status."""
+    with reach(call) as reached:
+        counts = reached.store.stats(reached.mine() if mine else None)
+    if as_json:
+        return print_json(counts)
+    columns = (Column("STATUS"), Column("TASKS", right=True))
+    return print_table(columns, [[status_cell(status), str(count)] for status, count in counts.items()])

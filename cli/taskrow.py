@@ -1,0 +1,77 @@
+"""One task as a line of a table."""
+
+from datetime import datetime, timedelta
+
+from chong.cli.find import TAIL
+from chong.cli.render import Cell, Column
+from chong.cli.times import span
+from chong.store.model import Failure, Progress, TaskSnapshot
+from chong.store.states import WAITING, Status
+
+COLUMNS = (
+    Column("ID"),
+    Column("NAME", floor=8),
+    Column("KEY", floor=4),
+    Column("BUCKET", right=True),
+    Column("STATUS"),
+    Column("ATTEMPT", right=True),
+    Column("AGE", right=True),
+    Column("RAN", right=True),
+    Column("NODE", floor=6),
+    Column("PROGRESS", floor=8),
+    Column("CAUSE", floor=8),
+)
+
+_STYLES = {
+    Status.SUCCEEDED: "good",
+    Status.RUNNING: "busy",
+    Status.STARTING: "busy",
+    Status.FAILED: "bad",
+    Status.LOST: "bad",
+    Status.STOPPED: "dim",
+    Status.CANCELLED: "dim",
+}
+
+
+def task_row(task: TaskSnapshot, now: datetime, *, full_id: bool = False) -> list[Cell | str]:
+    """AGE is the time since the task was created, RAN how long its last attempt has been, or was, under way."""
+    ran = ran_for(task, now)
+    return [
+        task.id if full_id else task.id[-TAIL:],
+        task.name,
+        task.bucket_key or "",
+        "" if task.bucket is None else str(task.bucket),
+        status_cell(task.status),
+        f"{task.attempts_used}/{task.max_attempts}",
+        span(now - task.created_at),
+        "" if ran is None else span(ran),
+        task.node,
+        progress_text(task.progress) or "",
+        cause_text(task.failure) or "",
+    ]
+
+
+def status_cell(status: Status) -> Cell:
+    return Cell(status.value, _STYLES.get(status, "wait"))
+
+
+def ran_for(task: TaskSnapshot, now: datetime) -> timedelta | None:
+    if task.started_at is None or task.status in WAITING:
+        return None
+    return (task.ended_at or now) - task.started_at
+
+
+def progress_text(progress: Progress | None) -> str | None:
+    if progress is None:
+        return None
+    done = "" if progress.done is None else f"{progress.done:.12g}"
+    total = "" if progress.total is None else f"/{progress.total:.12g}"
+    return f"{done}{total} {progress.message or ''}".strip() or None
+
+
+def cause_text(failure: Failure | None) -> str | None:
+    """Kind, cause and message, without what one repeats of the other."""
+    if failure is None:
+        return None
+    cause = failure.cause if failure.kind == failure.cause else f"{failure.kind} {failure.cause}"
+    return f"{cause}: {failure.message}" if failure.message else cause

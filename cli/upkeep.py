@@ -1,0 +1,61 @@
+"""Commands that put things in order."""
+
+import sys
+import time
+
+import click
+
+from chong.cli.invocation import Invocation
+from chong.cli.option import json_option
+from chong.cli.reach import reach
+from chong.cli.request import default_issuer
+from chong.cli.screen import print_json, print_table
+from chong.cli.taskrow import COLUMNS, task_row
+from chong.cli.times import span, utc_now
+from chong.cli.wait import PATIENCE
+from chong.store.errors import StoreUnavailable
+from chong.supervisor.reconcile import Judge
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="Only say which runs have a lease that is past, at once.")
+@json_option
+@click.pass_obj
+def reconcile(call: Invocation, *, dry_run: bool, as_json: bool) -> None:
+    """Call runs lost whose supervisor is dead.
+
+    Covers --owned-buckets, or all without. Watches each lease that is past for one more lease before it judges, so
+    that neither an outage nor a wrong clock makes a living task lost. Prints the tasks that it called lost.
+    """
+    with reach(call) as reached:
+        judge = Judge(reached.store, actor=default_issuer())
+        if dry_run:
+            tasks = judge.candidates(reached.partition)
+        else:
+            patience = Patience()
+            tasks = judge.reconcile(reached.partition, on_wait=patience.note_answer, sleep=patience.sleep)
+    if as_json:
+        print_json(tasks)
+    else:
+        print_table(COLUMNS, [task_row(task, utc_now()) for task in tasks])
+
+
+class Patience:
+    """Shows on a terminal what is watched, and ends a watch whose store has been away for too long."""
+
+    def __init__(self) -> None:
+        self._answered = time.monotonic()
+
+    def note_answer(self, count: int, seconds: float) -> None:
+        self._answered = time.monotonic()
+        self._show(f"watching {count} past leases for at most {span(seconds)}")
+
+    def sleep(self, seconds: float) -> None:
+        if time.monotonic() - self._answered > PATIENCE:
+            raise StoreUnavailable(f"the store has been out of reach for {span(PATIENCE)}: nothing can be judged")
+        time.sleep(seconds)
+        self._show("")
+
+    def _show(self, text: str) -> None:
+        if sys.stderr.isatty():
+            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)

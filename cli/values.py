@@ -1,0 +1,96 @@
+"""What the values of options may look like; each refusal says what was expected and what was got."""
+
+import json
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import click
+
+from chong.cli.nearest import suggestion
+from chong.cli.times import utc_now
+from chong.store.errors import ConfigurationError
+from chong.store.states import Status
+from chong.worker.duration import parse_duration
+
+
+def reads(read: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """A callback for `click.option` that reads each value; its ValueError becomes a usage error."""
+
+    def callback(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        try:
+            if isinstance(value, tuple):
+                return tuple(read(item) for item in value)
+            return None if value is None else read(value)
+        except (ValueError, ConfigurationError) as error:
+            raise click.BadParameter(str(error), ctx, param) from None
+
+    return callback
+
+
+def read_status(text: str) -> Status:
+    choices = [status.value for status in Status]
+    if text not in choices:
+        advice = suggestion(text, choices, f"expected one of {', '.join(choices)}")
+        raise ValueError(f"unknown status {text!r}; {advice}")
+    return Status(text)
+
+
+def read_duration(text: str) -> float:
+    return parse_duration(text)
+
+
+def read_moment(text: str) -> datetime:
+    """A length of time before now, or a time; one without a zone is UTC, as everything that chong prints."""
+    for read in (_before_now, _iso):
+        try:
+            return read(text)
+        except (ValueError, OverflowError):
+            continue
+    raise ValueError(f'expected a length of time like "2h" or an ISO 8601 time, got {text[:40]!r}')
+
+
+def _before_now(text: str) -> datetime:
+    return utc_now() - timedelta(seconds=parse_duration(text))
+
+
+def _iso(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def read_params(document: str | None, assignments: Iterable[str]) -> dict[str, Any]:
+    """The parameters of a submission: a JSON object, then `name=value` pairs that add to it or replace."""
+    params = _read_object(document) if document is not None else {}
+    seen: set[str] = set()
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not name or not equals:
+            raise ConfigurationError(f"-p: expected name=value, got {assignment[:60]!r}")
+        if name in seen:
+            raise ConfigurationError(f"-p: {name!r} is given twice")
+        seen.add(name)
+        params[name] = _json_or_text(value)
+    return params
+
+
+def _read_object(document: str) -> dict[str, Any]:
+    try:
+        content = json.loads(document, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise ConfigurationError(f"--params: expected a JSON object, got text that is not JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise ConfigurationError(f"--params: expected a JSON object, got {type(content).__name__}")
+    return content
+
+
+def _json_or_text(value: str) -> Any:
+    try:
+        return json.loads(value, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return value
+
+
+def _refuse_constant(word: str) -> Any:
+    # Python reads NaN and Infinity, JSON has no such values.
+    raise ValueError(f"{word} is not JSON")

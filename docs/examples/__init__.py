@@ -1,0 +1,1 @@
+"""Examples that run: the tasks of `make demo` and the demo itself."""

@@ -1,0 +1,16 @@
+"""The contract as tests; a backend passes them all.
+
+from chong.store.conformance import StoreContract
+
+class TestMyStore(StoreContract):
+    def make_store(self, clock):
+        return MyStore(empty_database(), clock=clock)
+"""
+
+from chong.store.conformance_leases import CommandRules, LeaseRules
+from chong.store.conformance_looks import NodeRules, QueryRules
+from chong.store.conformance_saves import SaveRules
+
+
+class StoreContract(SaveRules, LeaseRules, CommandRules, QueryRules, NodeRules):
+    """Every promise of `chong.store.contract`, one test each."""

@@ -1,0 +1,237 @@
+"""The contract that every backend keeps; `chong.store.conformance.StoreContract` checks it.
+
+Rules for all methods:
+
+* Synchronous and safe to call from several threads, and from several processes on the same store.
+* Time is the store's: callers pass durations, never "now". A lease is *past* when its end lies before the
+  store's clock, or further ahead than its own ttl (the clock jumped back).
+* Every transaction locks leases before tasks, ids ascending.
+* A write whose event id is already in place is done; the same version with another event id is a conflict.
+* Errors are those of `chong.store.errors`. After `StoreUnavailable` a write may or may not have happened:
+  write it again, the event id makes that safe.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Self
+
+from chong.store.model import (
+    Beat,
+    BucketDeclaration,
+    BucketLoad,
+    CatalogueEntry,
+    Command,
+    Completion,
+    Deployment,
+    Lease,
+    LeaseGrant,
+    NodeRecord,
+    Note,
+    Save,
+    TaskSnapshot,
+    TermRecord,
+    Transition,
+)
+from chong.store.query import TaskQuery
+from chong.store.states import Status
+
+
+class TaskStore(ABC):
+    """Tasks, leases, commands and nodes of one deployment."""
+
+    # --- tasks -------------------------------------------------------------------------------------------
+
+    def save(
+        self,
+        snapshot: TaskSnapshot,
+        transitions: Sequence[Transition],
+        *,
+        expect_version: int,
+        lease: LeaseGrant | None = None,
+        completes: Sequence[Completion] = (),
+    ) -> None:
+        """Write a task's new state, its audit rows, its lease and its commands' ends in one transaction.
+
+        `expect_version` is the version last stored, 0 for a task that is not stored yet; the new one is
+        `snapshot.version` and may be several higher. The row must also stand at the expected attempt (one less
+        when `lease` starts a new attempt) and, where a lease row exists, that lease must be held by
+        `snapshot.lease_owner`; a final row never changes. Otherwise `ConcurrencyConflict`; `UniqueKeyTaken` when
+        the unique key is held by another unfinished task; `Refused` when a value cannot be stored or the
+        transitions, where given, do not lead from the stored status to the new one.
+
+        What a task is stays as first saved: name, node, bucket, key, tags, trigger, unique key, group, creation.
+
+        Leases: with `lease`, the row of the former attempt, if any, is replaced by a fresh one. When the
+        new status is not a run, heartbeat, progress and usage are copied from the lease row to the task and
+        the row is removed. Otherwise the lease row stays as it is: a save never renews.
+        """
+        verdict = self.save_many(
+            [
+                Save(
+                    snapshot=snapshot,
+                    transitions=tuple(transitions),
+                    expect_version=expect_version,
+                    lease=lease,
+                    completes=tuple(completes),
+                )
+            ]
+        )[0]
+        if verdict is not None:
+            raise verdict
+
+    @abstractmethod
+    def save_many(self, saves: Sequence[Save]) -> list[Exception | None]:
+        """Write many tasks in one transaction; per save None, or the error that `save` would raise.
+
+        A refused save leaves nothing behind and does not touch the others. A task may occur once per call.
+        """
+
+    @abstractmethod
+    def get(self, task_id: str) -> TaskSnapshot | None: ...
+
+    @abstractmethod
+    def find(self, part: str, *, limit: int = 10) -> list[TaskSnapshot]:
+        """Tasks whose id begins or ends with `part`, newest first; both directions are served by an index."""
+
+    @abstractmethod
+    def query(self, query: TaskQuery) -> list[TaskSnapshot]: ...
+
+    @abstractmethod
+    def history(self, task_id: str) -> list[Transition]:
+        """The task's transitions by version; each one's source is the target of the one before."""
+
+    @abstractmethod
+    def append(self, notes: Sequence[Note]) -> None:
+        """Add audit remarks; one with a task and event id already present is ignored."""
+
+    @abstractmethod
+    def notes(self, task_id: str) -> list[Note]: ...
+
+    @abstractmethod
+    def stats(self, buckets: frozenset[int] | None = None) -> dict[Status, int]:
+        """How many tasks stand in each status; statuses without tasks are present with 0."""
+
+    @abstractmethod
+    def bucket_loads(self) -> list[BucketLoad]:
+        """Open work per bucket that has any; keyless work first, then by bucket."""
+
+    @abstractmethod
+    def prune(self, older_than: timedelta, *, limit: int = 1000) -> int:
+        """Remove up to `limit` final tasks that ended longer ago than this, with trail, notes and commands."""
+
+    # --- leases ------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def renew(self, term: str, ids: Iterable[str], ttl: timedelta) -> set[str]:
+        """Extend the leases of `term` to now + ttl and stamp its node as seen; returns the ids without one.
+
+        Rows that another transaction holds are skipped and not returned. Carries no task data, so that no
+        value of a task can stop a node's renewals. The returned ids are a hint: check before acting.
+        """
+
+    @abstractmethod
+    def touch(self, term: str, beats: Sequence[Beat]) -> None:
+        """Write heartbeats, progress and usage to leases of `term`; others are silently left alone.
+
+        `Refused` names a beat whose values cannot be stored, after the rest was written.
+        """
+
+    @abstractmethod
+    def leases(self, ids: Iterable[str] | None = None) -> list[Lease]:
+        """The lease rows, all or those of `ids`, by id."""
+
+    @abstractmethod
+    def adopt(
+        self, old_term: str, new_term: str, ids: Iterable[str], ttl: timedelta, event_id: str
+    ) -> list[TaskSnapshot]:
+        """Hand the leases of `old_term` over to `new_term`, fresh for `ttl`; for `ids` only.
+
+        Bumps the version, notes `adopted` under the event id and frees command claims of the old term. Returns
+        the adopted tasks; a repeated call returns the same ones.
+        """
+
+    @abstractmethod
+    def expire(self, ids: Iterable[str], event_id: str, *, actor: str, reason: str | None = None) -> list[TaskSnapshot]:
+        """Make those of `ids` whose lease is past `lost`, decided on the locked lease row; returns them.
+
+        Bumps the version, adds the transition, and ends the lease as a final save does. A repeated call
+        returns the same ones.
+        """
+
+    # --- commands ----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def submit_command(self, command: Command) -> None:
+        """Store a request; one whose id is already there is done. Refused when there is no such task."""
+
+    @abstractmethod
+    def claim_commands(self, node: str, term: str, *, lease: timedelta, limit: int = 100) -> list[Command]:
+        """Pick and lease open commands for tasks of `node`, oldest first.
+
+        Open means not finished and not under somebody's running claim; no command is given to two callers.
+        """
+
+    @abstractmethod
+    def complete_command(self, command_id: str, outcome: str, detail: str | None = None) -> None:
+        """End a command; ending it again changes nothing."""
+
+    @abstractmethod
+    def release_command(self, command_id: str) -> None:
+        """Hand a claimed command back without ending it: it can be claimed again at once."""
+
+    @abstractmethod
+    def commands(self, task_id: str) -> list[Command]:
+        """All commands of a task, oldest first."""
+
+    # --- schedules, nodes, deployment --------------------------------------------------------------------
+
+    @abstractmethod
+    def claim_firing(self, name: str, key: str | None, planned: datetime, *, node: str, event_id: str) -> bool:
+        """Claim one planned instant of a schedule; True for the one caller that may run it.
+
+        A repeated call with the same event id is True again.
+        """
+
+    @abstractmethod
+    def register_term(self, term: TermRecord, node: NodeRecord) -> None:
+        """Record a new life of a supervisor and make it its node's current one."""
+
+    @abstractmethod
+    def terms(self, node: str) -> list[TermRecord]:
+        """The terms of a node, newest first."""
+
+    @abstractmethod
+    def nodes(self) -> list[NodeRecord]: ...
+
+    @abstractmethod
+    def declare_buckets(self, node: str, buckets: frozenset[int] | None) -> None:
+        """Replace the node's declaration; None for a node without partition, which declares no bucket."""
+
+    @abstractmethod
+    def declarations(self) -> list[BucketDeclaration]:
+        """All declarations, by bucket and node; duplicates stay visible."""
+
+    @abstractmethod
+    def publish_catalogue(self, node: str, entries: Sequence[CatalogueEntry]) -> None:
+        """Replace what a node shows as its task definitions."""
+
+    @abstractmethod
+    def catalogue(self, node: str | None = None) -> list[CatalogueEntry]: ...
+
+    @abstractmethod
+    def deployment(self) -> Deployment: ...
+
+    @abstractmethod
+    def record_num_buckets(self, num_buckets: int) -> Deployment:
+        """Record the number of buckets if none is recorded yet; returns what stands then."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Wait for calls under way, up to the store's own deadline, then disconnect; idempotent."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,50 @@
+"""Every error that chong raises, in one tree.
+
+    ChongError
+    ├── ConfigurationError      wrong usage or settings: nothing was done
+    ├── Refused                 a well-formed request that cannot be granted now
+    │   └── UniqueKeyTaken      an unfinished task already has this unique key
+    └── StoreError
+        ├── StoreUnavailable    the store is out of reach or did not answer in time: try again later
+        └── ConcurrencyConflict a second writer exists: never retried
+
+Drivers' own errors are translated inside `store/`; callers see only these.
+"""
+
+
+class ChongError(Exception):
+    """Base of everything chong raises on purpose; its text is one line for a person."""
+
+
+class ConfigurationError(ChongError):
+    """The usage or the configuration is wrong; says what was expected and what was got."""
+
+
+class Refused(ChongError):  # noqa: N818 - it reads as what happened
+    """The request is well-formed but cannot be granted."""
+
+
+class UniqueKeyTaken(Refused):
+    """An unfinished task already holds the unique key."""
+
+    def __init__(self, unique_key: str, holder: str) -> None:
+        super().__init__(f"unique key {unique_key!r} is held by unfinished task {holder}")
+        self.unique_key = unique_key
+        self.holder = holder
+
+
+class StoreError(ChongError):
+    """The store could not do what was asked."""
+
+
+class StoreUnavailable(StoreError):  # noqa: N818
+    """The store is out of reach, busy beyond its time-out, or full; what was asked may or may not have happened."""
+
+
+class ConcurrencyConflict(StoreError):  # noqa: N818
+    """The stored row is not the one the writer last stored: somebody else wrote it. Never retried."""
+
+    def __init__(self, task_id: str, detail: str) -> None:
+        super().__init__(f"task {task_id}: {detail}")
+        self.task_id = task_id
+        self.detail = detail

@@ -1,0 +1,24 @@
+"""Task ids: UUID version 7 (RFC 9562), so that ids sort by creation time."""
+
+import os
+import time
+import uuid
+
+TEXT_LENGTH = 36
+
+
+def new_id() -> str:
+    """48 bits of Unix milliseconds, then random bits; version 7, variant 1."""
+    milliseconds = time.time_ns() // 1_000_000
+    value = (milliseconds << 80) | int.from_bytes(os.urandom(10), "big")
+    value = (value & ~(0xF << 76)) | (0x7 << 76)
+    value = (value & ~(0x3 << 62)) | (0x2 << 62)
+    return str(uuid.UUID(int=value))
+
+
+def is_id(text: str) -> bool:
+    """Whether `text` is a whole id in its canonical, lower-case form."""
+    try:
+        return str(uuid.UUID(text)) == text
+    except ValueError:
+        return False

@@ -1,0 +1,33 @@
+"""A store for tests and trials that ends with its process.
+
+It is SQLite's own code on a private database in memory, so that what passes here cannot fail on a file for want of
+serialisation. One connection serves all threads in turn: each connection to `:memory:` would be a store of its own.
+"""
+
+import sqlite3
+
+from chong.store.schema import create_tables
+from chong.store.session import Session
+from chong.store.tables import Clock, TableStore
+
+
+class InMemoryTaskStore(TableStore):
+    """A whole store in memory, for one process."""
+
+    def __init__(self, clock: Clock | None = None, *, deadline: float = 5.0) -> None:
+        super().__init__(clock)
+        self._deadline = deadline
+        self._only = Session("in memory", _connect)
+
+    def close(self) -> None:
+        self._only.end(self._deadline)
+
+    def _session(self) -> Session:
+        return self._only
+
+
+def _connect() -> sqlite3.Connection:
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    connection.row_factory = sqlite3.Row
+    create_tables(connection)
+    return connection

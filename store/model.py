@@ -1,0 +1,308 @@
+"""What the store keeps: tasks as frozen snapshots, their audit trail, leases, commands, nodes.
+
+All times are aware datetimes in UTC. All values are immutable: a change is a new snapshot with a higher version.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from chong.store.states import Status
+
+
+class FailureKind(StrEnum):
+    """Why a task failed; the first four are retryable."""
+
+    EXCEPTION = "exception"
+    TIMEOUT = "timeout"
+    CRASHED = "crashed"
+    START_TIMEOUT = "start_timeout"
+    RESULT_INVALID = "result_invalid"
+    RESULT_TOO_LARGE = "result_too_large"
+    IMPORT_ERROR = "import_error"
+    SPAWN_FAILED = "spawn_failed"
+    PROTOCOL = "protocol"
+
+
+RETRYABLE = frozenset({FailureKind.EXCEPTION, FailureKind.TIMEOUT, FailureKind.CRASHED, FailureKind.START_TIMEOUT})
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """`cause`: the exception's type or a fixed word; `message` at most 500 characters, `traceback` 64 KiB."""
+
+    kind: FailureKind
+    cause: str
+    message: str
+    traceback: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What the task last said of itself by `checkpoint()`."""
+
+    done: float | None = None
+    total: float | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Resources of a run: CPU seconds so far, resident bytes now and at most."""
+
+    cpu_seconds: float
+    rss_bytes: int | None = None
+    max_rss_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StopMoments:
+    """The four moments of a stop; those that have not come yet are None."""
+
+    asked_at: datetime
+    by: str
+    reason: str | None = None
+    delivered_at: datetime | None = None
+    acknowledged_at: datetime | None = None
+    effective_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSnapshot:
+    """One task as it stood at `version`.
+
+    `lease_owner` is the term that manages the run, or, in a snapshot to be saved, the term that saves it.
+    `lease_until`, `last_heartbeat_at`, `progress` and `usage` are read from the lease while there is one;
+    `save` never writes them.
+    """
+
+    id: str
+    name: str
+    status: Status
+    version: int
+    node: str
+    created_at: datetime
+    status_changed_at: datetime
+    bucket: int | None = None
+    bucket_key: str | None = None
+    attempt: int = 0
+    max_attempts: int = 1
+    unstarted: int = 0
+    priority: int = 0
+    tags: frozenset[str] = frozenset()
+    trigger: str = "manual"
+    unique_key: str | None = None
+    group_id: str | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    failure: Failure | None = None
+    outcome: Any = None
+    exit_code: int | None = None
+    exit_signal: int | None = None
+    forced: bool = False
+    flags: frozenset[str] = frozenset()
+    stop: StopMoments | None = None
+    lease_owner: str | None = None
+    lease_until: datetime | None = None
+    last_heartbeat_at: datetime | None = None
+    progress: Progress | None = None
+    usage: Usage | None = None
+
+    @property
+    def attempts_used(self) -> int:
+        return self.attempt - self.unstarted
+
+    @property
+    def run(self) -> str:
+        """The identity of the current attempt on the wire and in files."""
+        return f"{self.id}.{self.attempt}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition:
+    """One audited change of state.
+
+    `at` is when it happened by the writer's clock; the store adds `stored_at` by its own.
+    `event_id` names the event that caused it: the same event written twice is written once.
+    """
+
+    task_id: str
+    version: int
+    source: Status | None
+    target: Status
+    at: datetime
+    actor: str
+    event_id: str
+    reason: str | None = None
+    stored_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """An audit remark that changes no state (`late_result`, `odd_exit`, `adopted` ...); keyed by task and event id."""
+
+    task_id: str
+    kind: str
+    at: datetime
+    actor: str
+    event_id: str
+    detail: str | None = None
+    stored_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseGrant:
+    """The lease to create together with a run: who manages it, and for how long without renewal."""
+
+    term: str
+    ttl: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """One lease row; `is_past` by the store's clock at the moment of reading."""
+
+    task_id: str
+    term: str
+    until: datetime
+    ttl: timedelta
+    renewals: int
+    is_past: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """What a checkpoint or the sampler has to tell; a None leaves the stored value as it is."""
+
+    task_id: str
+    heartbeat_at: datetime | None = None
+    progress: Progress | None = None
+    usage: Usage | None = None
+
+
+class Action(StrEnum):
+    """What an operator may ask of a task."""
+
+    STOP = "stop"
+    PAUSE = "pause"
+    RESUME = "resume"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """An operator's request. It is claimed by the task's node, then completed with an outcome, or released.
+
+    `outcome`: `done` (the intent is recorded), `too_late` (the task had ended), `refused` (with `detail`),
+    `superseded` (a later command of the same task undid it).
+    """
+
+    id: str
+    task_id: str
+    action: Action
+    issued_by: str
+    issued_at: datetime
+    reason: str | None = None
+    claimed_by: str | None = None
+    claimed_until: datetime | None = None
+    finished_at: datetime | None = None
+    outcome: str | None = None
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The end of a command, to be stored together with the state that it caused."""
+
+    command_id: str
+    outcome: str = "done"
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Save:
+    """One entry of `save_many`; the fields mean what the arguments of `save` mean."""
+
+    snapshot: TaskSnapshot
+    transitions: tuple[Transition, ...]
+    expect_version: int
+    lease: LeaseGrant | None = None
+    completes: tuple[Completion, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermRecord:
+    """One life of a supervisor, with what proves its death: node id, boot id and the inode of its lock file."""
+
+    term: str
+    node: str
+    node_id: str
+    boot_id: str
+    lock_inode: int
+    started_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRecord:
+    """One node as it declared itself; `seen_at` and `is_live` by the store's clock.
+
+    `ttl`: how long after `seen_at` the node counts as live. `limits`: limits by name, None for unlimited.
+    """
+
+    node: str
+    node_id: str
+    term: str
+    host: str
+    boot_id: str
+    pid: int
+    version: str
+    ttl: timedelta
+    limits: Mapping[str, int | None] = field(default_factory=dict)
+    generation: int = 0
+    started_at: datetime | None = None
+    seen_at: datetime | None = None
+    is_live: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BucketDeclaration:
+    """A node's static claim to a bucket; for audit and display, it decides nothing."""
+
+    bucket: int
+    node: str
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogueEntry:
+    """A task definition as a node published it, for display only.
+
+    `options`: the definition's options as JSON values; `error`: why its module could not be loaded.
+    """
+
+    node: str
+    name: str
+    module: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BucketLoad:
+    """Open work of one bucket (None: keyless tasks), by the store's clock."""
+
+    bucket: int | None
+    queued: int
+    running: int
+    expired: int
+    oldest_wait: timedelta | None
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """What all nodes of a store agree on; `num_buckets` is None until the first supervisor recorded it."""
+
+    num_buckets: int | None
+    schema_version: int
+    oldest_code: int

@@ -1,0 +1,43 @@
+"""The tables' versions: how a database is recognised, made, and refused when it is too new."""
+
+import sqlite3
+
+from chong.store.errors import ConfigurationError
+from chong.store.queries import load_queries, load_script
+
+SCHEMA_VERSION = 1
+"""The version that this code writes. Migrations only add, so a database names the oldest code that may use it."""
+
+OLDEST_CODE = 1
+
+APPLICATION_ID = 0x63686E67
+"""Marks a SQLite file as chong's ("chng"), so that nobody else's database is taken for an empty store."""
+
+
+def create_tables(connection: sqlite3.Connection) -> None:
+    """Make what is not there yet, in one transaction; several processes may do so at once."""
+    queries = load_queries("sqlite")
+    # executescript() would end a transaction begun outside it.
+    connection.executescript(
+        f"BEGIN IMMEDIATE; PRAGMA application_id = {APPLICATION_ID}; {load_script('sqlite_schema')}"
+    )
+    connection.execute(queries["deployment_create"], {"schema_version": SCHEMA_VERSION, "oldest_code": OLDEST_CODE})
+    connection.execute("COMMIT")
+
+
+def is_empty(connection: sqlite3.Connection) -> bool:
+    return connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone() is None
+
+
+def is_ours(connection: sqlite3.Connection) -> bool:
+    return bool(connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID)
+
+
+def check_version(connection: sqlite3.Connection, label: str) -> None:
+    """Refuse a database that this code is too old for."""
+    found = connection.execute(load_queries("sqlite")["deployment"]).fetchone()
+    if found["oldest_code"] > SCHEMA_VERSION:
+        raise ConfigurationError(
+            f"store {label} has schema {found['schema_version']}, for code that knows schema "
+            f"{found['oldest_code']} or newer; this one knows {SCHEMA_VERSION}: install a newer chong here"
+        )

@@ -1,0 +1,127 @@
+"""One SQLite connection and its calls: at most one at a time, errors in chong's own words."""
+
+import contextlib
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+
+from chong.store.errors import Refused, StoreError, StoreUnavailable
+
+_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_OUT_OF_REACH = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_INTERRUPT,
+    }
+)
+# After these the connection is opened anew: what it believes of the file may be wrong.
+_DOUBTFUL = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, *_DAMAGED})
+
+
+def primary_code(error: sqlite3.Error) -> int:
+    """SQLite's code without its extension; 0 when the error came from Python's own module."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def translated(error: sqlite3.Error, label: str) -> StoreError:
+    """Chong's error for a driver's. Damage counts as out of reach: tasks go on, and no store is ever made anew."""
+    code = primary_code(error)
+    if code in _DAMAGED:
+        return StoreUnavailable(f"store {label} is damaged ({error}): stop its writers and restore a copy")
+    if code in _OUT_OF_REACH:
+        return StoreUnavailable(f"store {label}: {error}")
+    return StoreError(f"store {label}: {error}")
+
+
+class Session:
+    """A connection, opened at its first call unless one is given, and kept."""
+
+    def __init__(
+        self,
+        label: str,
+        connect: Callable[[], sqlite3.Connection],
+        connection: sqlite3.Connection | None = None,
+    ) -> None:
+        self._label = label
+        self._connect = connect
+        self._connection = connection
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._ended = False
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A call that writes nothing."""
+        # A connection carried across a fork breaks SQLite's file locks for parent and child alike.
+        if os.getpid() != self._pid:
+            raise StoreError(
+                f"store {self._label} was opened in process {self._pid}: "
+                f"open another one here in {os.getpid()}, after the fork"
+            )
+        with self._lock:
+            try:
+                yield self._opened()
+            except sqlite3.Error as error:
+                if primary_code(error) in _DOUBTFUL:
+                    self._disconnect()
+                raise translated(error, self._label) from error
+            except (UnicodeEncodeError, OverflowError) as error:
+                raise Refused(f"store {self._label}: a value cannot be stored: {error}") from error
+            finally:
+                if self._ended:
+                    self._disconnect()
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that holds the write lock from its beginning.
+
+        A deferred one that had read before it wrote would be refused at once, whatever the busy time-out, when
+        somebody else wrote in between.
+        """
+        with self.reading() as db:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                # Some errors have rolled back already.
+                if db.in_transaction:
+                    with contextlib.suppress(sqlite3.Error):
+                        db.execute("ROLLBACK")
+                raise
+
+    def end(self, timeout: float) -> None:
+        """Disconnect now, or as soon as the call under way ends; later calls find the store closed."""
+        self._ended = True
+        if os.getpid() != self._pid or not self._lock.acquire(timeout=max(0.0, timeout)):
+            return
+        try:
+            self._disconnect()
+        finally:
+            self._lock.release()
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._ended:
+            raise StoreUnavailable(f"store {self._label} is closed")
+        if self._connection is None:
+            self._connection = self._connect()
+        return self._connection
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def __del__(self) -> None:
+        # The thread that owned it is gone.
+        if os.getpid() == self._pid:
+            self._disconnect()

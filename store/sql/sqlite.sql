@@ -1,0 +1,402 @@
+-- The queries of a SQLite store, named after the methods that run them. A list is passed as a JSON array.
+-- {name} stands for the query of that name, or for a list of states from chong.store.states.
+
+-- name: snapshot
+-- One row per task as a snapshot shows it: the lease's values while there is a lease.
+SELECT
+    t.id, t.name, t.status, t.version, t.node, t.created_at, t.status_changed_at, t.bucket, t.bucket_key,
+    t.attempt, t.max_attempts, t.unstarted, t.priority, t.tags, t.trigger, t.unique_key, t.group_id,
+    t.started_at, t.ended_at, t.failure, t.outcome, t.exit_code, t.exit_signal, t.forced, t.flags, t.stop,
+    l.term AS lease_owner,
+    l.until AS lease_until,
+    iif(l.task_id IS NULL, t.last_heartbeat_at, l.heartbeat_at) AS last_heartbeat_at,
+    iif(l.task_id IS NULL, t.progress, l.progress) AS progress,
+    iif(l.task_id IS NULL, t.usage, l.usage) AS usage
+FROM tasks AS t
+LEFT JOIN leases AS l ON l.task_id = t.id
+
+-- name: past
+-- Whether a lease's end lies behind, or further ahead than its own length: then the clock jumped back.
+(until < :now OR until > :now + ttl)
+
+-- name: save_standing
+-- What the rows of a batch hold before it is written: all that a save's verdict depends on.
+SELECT
+    t.id, t.version, t.attempt, t.status, t.last_heartbeat_at, t.progress, t.usage,
+    l.task_id IS NOT NULL AS has_lease, l.term,
+    l.heartbeat_at AS lease_heartbeat_at, l.progress AS lease_progress, l.usage AS lease_usage
+FROM tasks AS t
+LEFT JOIN leases AS l ON l.task_id = t.id
+WHERE t.id IN (SELECT value FROM json_each(:ids))
+
+-- name: save_event
+-- The event that brought a task to a version.
+SELECT event_id FROM transitions WHERE task_id = :id AND version = :version
+
+-- name: save_holder
+-- The unfinished task, other than this one, that holds a unique key.
+SELECT id FROM tasks
+WHERE unique_key IS NOT NULL AND status NOT IN ({final}) AND unique_key = :unique_key AND id <> :id
+
+-- name: save_insert
+-- A task's first save: what it is, and its state.
+INSERT INTO tasks (
+    id, tail, name, status, version, node, created_at, status_changed_at, bucket, bucket_key, attempt,
+    max_attempts, unstarted, priority, tags, trigger, unique_key, group_id, started_at, ended_at, failure,
+    outcome, exit_code, exit_signal, forced, flags, stop
+) VALUES (
+    :id, :tail, :name, :status, :version, :node, :created_at, :status_changed_at, :bucket, :bucket_key, :attempt,
+    :max_attempts, :unstarted, :priority, :tags, :trigger, :unique_key, :group_id, :started_at, :ended_at, :failure,
+    :outcome, :exit_code, :exit_signal, :forced, :flags, :stop
+)
+
+-- name: save_update
+-- A later save: the state only. Columns that cannot change are left out, so that their indexes rest.
+UPDATE tasks SET
+    status = :status, version = :version, status_changed_at = :status_changed_at, attempt = :attempt,
+    max_attempts = :max_attempts, unstarted = :unstarted, priority = :priority, started_at = :started_at,
+    ended_at = :ended_at, failure = :failure, outcome = :outcome, exit_code = :exit_code,
+    exit_signal = :exit_signal, forced = :forced, flags = :flags, stop = :stop,
+    last_heartbeat_at = :last_heartbeat_at, progress = :progress, usage = :usage
+WHERE id = :id AND version = :expect_version
+
+-- name: save_same
+-- Whether a task stands exactly as a save without an event would have left it.
+SELECT 1 FROM tasks
+WHERE id = :id AND version = :version AND status = :status AND status_changed_at = :status_changed_at
+    AND attempt = :attempt AND max_attempts = :max_attempts AND unstarted = :unstarted AND priority = :priority
+    AND started_at IS :started_at AND ended_at IS :ended_at AND failure IS :failure AND outcome IS :outcome
+    AND exit_code IS :exit_code AND exit_signal IS :exit_signal AND forced = :forced AND flags = :flags
+    AND stop IS :stop
+
+-- name: save_tag
+-- One tag of a new task.
+INSERT INTO task_tags (tag, task_id) VALUES (?, ?)
+
+-- name: save_transition
+-- One audit row.
+INSERT INTO transitions (task_id, version, source, target, at, actor, event_id, reason, stored_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: save_lease
+-- The lease of a new attempt, in place of the former one's.
+INSERT OR REPLACE INTO leases (task_id, term, until, ttl, renewals) VALUES (:id, :term, :now + :ttl, :ttl, 0)
+
+-- name: save_end_lease
+-- The end of a lease.
+DELETE FROM leases WHERE task_id = :id
+
+-- name: get
+-- One task.
+{snapshot} WHERE t.id = :id
+
+-- name: get_many
+-- The tasks of a list, by id.
+{snapshot} WHERE t.id IN (SELECT value FROM json_each(:ids)) ORDER BY t.id
+
+-- name: find
+-- Tasks whose id lies in a range, or whose reversed id does.
+{snapshot}
+WHERE t.id IN (
+    SELECT id FROM tasks WHERE id >= :part AND id < :part_end
+    UNION
+    SELECT id FROM tasks WHERE tail >= :tail AND tail < :tail_end
+)
+ORDER BY t.id DESC LIMIT :limit
+
+-- name: query
+-- Tasks that meet every condition, newest first; {conditions} are some of those that follow.
+{snapshot} WHERE {conditions} ORDER BY t.id DESC LIMIT :limit
+
+-- name: query_buckets
+-- Condition: the bucket is one of these.
+t.bucket IN (SELECT value FROM json_each(:buckets))
+
+-- name: query_statuses
+-- Condition: the status is one of these.
+t.status IN (SELECT value FROM json_each(:statuses))
+
+-- name: query_names
+-- Condition: the name is one of these.
+t.name IN (SELECT value FROM json_each(:names))
+
+-- name: query_tags
+-- Condition: the task has every one of these tags.
+t.id IN (
+    SELECT task_id FROM task_tags WHERE tag IN (SELECT value FROM json_each(:tags))
+    GROUP BY task_id HAVING count(*) = json_array_length(:tags)
+)
+
+-- name: query_node
+-- Condition: the task's node.
+t.node = :node
+
+-- name: query_key
+-- Condition: the key that gave the bucket.
+t.bucket_key = :key
+
+-- name: query_ids
+-- Condition: the id is one of these.
+t.id IN (SELECT value FROM json_each(:ids))
+
+-- name: query_since
+-- Condition: created at or after a time; without the hint all tasks would be walked in the order of the result.
+unlikely(t.created_at >= :since)
+
+-- name: query_before
+-- Condition: the id lies before the last one of the page before.
+t.id < :before
+
+-- name: query_any
+-- No condition at all.
+TRUE
+
+-- name: history
+-- A task's transitions in order.
+SELECT task_id, version, source, target, at, actor, event_id, reason, stored_at
+FROM transitions WHERE task_id = :id ORDER BY version
+
+-- name: append
+-- One note; a second one of the same event is ignored.
+INSERT INTO notes (task_id, kind, at, actor, event_id, detail, stored_at)
+VALUES (:task_id, :kind, :at, :actor, :event_id, :detail, :stored_at)
+ON CONFLICT (task_id, event_id) DO NOTHING
+
+-- name: notes
+-- A task's notes as they came in.
+SELECT task_id, kind, at, actor, event_id, detail, stored_at FROM notes WHERE task_id = :id ORDER BY number
+
+-- name: stats
+-- How many tasks stand in each status.
+SELECT status, count(*) FROM tasks GROUP BY status
+
+-- name: stats_buckets
+-- The same, for some buckets.
+SELECT status, count(*) FROM tasks WHERE bucket IN (SELECT value FROM json_each(:buckets)) GROUP BY status
+
+-- name: bucket_loads
+-- Open work per bucket; NULL, the keyless work, sorts first.
+SELECT
+    t.bucket,
+    sum(t.status IN ({waiting})) AS queued,
+    sum(t.status IN ({runs})) AS running,
+    sum(l.task_id IS NOT NULL AND {past}) AS expired,
+    :now - min(iif(t.status IN ({waiting}), t.status_changed_at, NULL)) AS oldest_wait
+FROM tasks AS t
+LEFT JOIN leases AS l ON l.task_id = t.id
+WHERE t.status NOT IN ({final})
+GROUP BY t.bucket ORDER BY t.bucket
+
+-- name: prune
+-- The final tasks that ended first.
+SELECT id FROM tasks INDEXED BY tasks_ended WHERE status IN ({final}) AND ended_at < :before ORDER BY ended_at LIMIT :limit
+
+-- name: prune_tags
+-- Their tags.
+DELETE FROM task_tags WHERE (tag, task_id) IN (
+    SELECT tag.value, t.id FROM tasks AS t, json_each(t.tags) AS tag
+    WHERE t.id IN (SELECT value FROM json_each(:ids))
+)
+
+-- name: prune_tasks
+-- The tasks themselves.
+DELETE FROM tasks WHERE id IN (SELECT value FROM json_each(:ids))
+
+-- name: prune_transitions
+-- Their trail.
+DELETE FROM transitions WHERE task_id IN (SELECT value FROM json_each(:ids))
+
+-- name: prune_notes
+-- Their notes.
+DELETE FROM notes WHERE task_id IN (SELECT value FROM json_each(:ids))
+
+-- name: prune_commands
+-- Their commands.
+DELETE FROM commands WHERE task_id IN (SELECT value FROM json_each(:ids))
+
+-- name: renew
+-- Leases of a term for another span.
+UPDATE leases SET until = :now + :ttl, ttl = :ttl, renewals = renewals + 1
+WHERE term = :term AND task_id IN (SELECT value FROM json_each(:ids))
+
+-- name: renew_node
+-- The term's node was seen now.
+UPDATE nodes SET seen_at = :now WHERE term = :term
+
+-- name: renew_missing
+-- The ids of a list that have no lease of the term.
+SELECT value FROM json_each(:ids)
+WHERE NOT EXISTS (SELECT 1 FROM leases WHERE task_id = value AND term = :term)
+
+-- name: touch
+-- What a task or the sampler has to tell; NULL leaves a value as it is.
+UPDATE leases SET
+    heartbeat_at = ifnull(:heartbeat_at, heartbeat_at),
+    progress = ifnull(:progress, progress),
+    usage = ifnull(:usage, usage)
+WHERE task_id = :task_id AND term = :term
+
+-- name: leases
+-- All leases.
+SELECT task_id, term, until, ttl, renewals, {past} AS is_past FROM leases ORDER BY task_id
+
+-- name: leases_ids
+-- The leases of some tasks.
+SELECT task_id, term, until, ttl, renewals, {past} AS is_past
+FROM leases WHERE task_id IN (SELECT value FROM json_each(:ids)) ORDER BY task_id
+
+-- name: adopt
+-- The tasks of a list whose lease a term holds.
+SELECT task_id FROM leases
+WHERE term = :old_term AND task_id IN (SELECT value FROM json_each(:ids)) ORDER BY task_id
+
+-- name: adopt_lease
+-- A lease's new holder; heartbeat, progress and usage belong to the attempt, which goes on.
+UPDATE leases SET term = :new_term, until = :now + :ttl, ttl = :ttl, renewals = 0 WHERE task_id = :id
+
+-- name: adopt_task
+-- The version that the new holder has to know.
+UPDATE tasks SET version = version + 1 WHERE id = :id
+
+-- name: adopt_commands
+-- Claims of the former term that nobody will complete.
+UPDATE commands SET claimed_by = NULL, claimed_until = NULL, claim_ttl = NULL
+WHERE claimed_by = :old_term AND finished_at IS NULL
+
+-- name: adopt_done
+-- The tasks of a list that were adopted by an event.
+SELECT task_id FROM notes
+WHERE kind = 'adopted' AND event_id = :event_id AND task_id IN (SELECT value FROM json_each(:ids))
+
+-- name: expire
+-- The tasks of a list whose lease is past.
+SELECT t.id, t.version, t.status
+FROM leases AS l JOIN tasks AS t ON t.id = l.task_id
+WHERE l.task_id IN (SELECT value FROM json_each(:ids)) AND {past} ORDER BY l.task_id
+
+-- name: expire_task
+-- The end of a task whose holder is dead, with the last that its lease knew.
+UPDATE tasks SET
+    status = :lost, version = :version, status_changed_at = :now, ended_at = :now,
+    (last_heartbeat_at, progress, usage) = (
+        SELECT l.heartbeat_at, l.progress, l.usage FROM leases AS l WHERE l.task_id = :id
+    )
+WHERE id = :id
+
+-- name: expire_done
+-- The tasks of a list that an event made lost.
+SELECT task_id FROM transitions
+WHERE event_id = :event_id AND target = :lost AND task_id IN (SELECT value FROM json_each(:ids))
+
+-- name: submit_command
+-- A request for a task that exists.
+INSERT INTO commands (id, task_id, node, action, issued_by, issued_at, reason)
+SELECT :id, t.id, t.node, :action, :issued_by, :issued_at, :reason FROM tasks AS t WHERE t.id = :task_id
+
+-- name: submit_command_done
+-- Whether a request is already there.
+SELECT 1 FROM commands WHERE id = :id
+
+-- name: claim_commands
+-- Open requests for a node's tasks, oldest first.
+SELECT id FROM commands
+WHERE node = :node AND finished_at IS NULL
+    AND (claimed_until IS NULL OR claimed_until < :now OR claimed_until > :now + claim_ttl)
+ORDER BY issued_at, id LIMIT :limit
+
+-- name: claim_commands_lease
+-- The claim of a term.
+UPDATE commands SET claimed_by = :term, claimed_until = :now + :ttl, claim_ttl = :ttl
+WHERE id IN (SELECT value FROM json_each(:ids))
+
+-- name: claim_commands_read
+-- The requests of a list, oldest first.
+SELECT id, task_id, action, issued_by, issued_at, reason, claimed_by, claimed_until, finished_at, outcome, detail
+FROM commands WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY issued_at, id
+
+-- name: complete_command
+-- The end of a request; the first one stands.
+UPDATE commands SET finished_at = :now, outcome = :outcome, detail = :detail
+WHERE id = :id AND finished_at IS NULL
+
+-- name: release_command
+-- A claim handed back.
+UPDATE commands SET claimed_by = NULL, claimed_until = NULL, claim_ttl = NULL
+WHERE id = :id AND finished_at IS NULL
+
+-- name: commands
+-- A task's requests, oldest first.
+SELECT id, task_id, action, issued_by, issued_at, reason, claimed_by, claimed_until, finished_at, outcome, detail
+FROM commands WHERE task_id = :id ORDER BY issued_at, id
+
+-- name: claim_firing
+-- A planned instant; the first claim stands.
+INSERT INTO firings (name, key, planned, node, event_id, claimed_at)
+VALUES (:name, :key, :planned, :node, :event_id, :now) ON CONFLICT DO NOTHING
+
+-- name: claim_firing_event
+-- The event that claimed a planned instant.
+SELECT event_id FROM firings
+WHERE name = :name AND planned = :planned AND ifnull(key, '') = ifnull(:key, '') AND (key IS NULL) = (:key IS NULL)
+
+-- name: register_term
+-- A new life of a supervisor.
+INSERT INTO terms (term, node, node_id, boot_id, lock_inode, started_at)
+VALUES (:term, :node, :node_id, :boot_id, :lock_inode, :started_at) ON CONFLICT (term) DO NOTHING
+
+-- name: register_term_node
+-- Its node, seen now.
+INSERT OR REPLACE INTO nodes
+    (node, node_id, term, host, boot_id, pid, version, ttl, limits, generation, started_at, seen_at)
+VALUES
+    (:node, :node_id, :term, :host, :boot_id, :pid, :version, :ttl, :limits, :generation, :started_at, :now)
+
+-- name: terms
+-- A node's terms, newest first.
+SELECT term, node, node_id, boot_id, lock_inode, started_at
+FROM terms WHERE node = :node ORDER BY started_at DESC, number DESC
+
+-- name: nodes
+-- Every node; it is live when it was seen less than its ttl ago, and not in the future.
+SELECT
+    node, node_id, term, host, boot_id, pid, version, ttl, limits, generation, started_at, seen_at,
+    (seen_at <= :now AND seen_at + ttl > :now) AS is_live
+FROM nodes ORDER BY node
+
+-- name: declare_buckets
+-- One bucket of a node's declaration.
+INSERT INTO node_buckets (bucket, node, updated_at) VALUES (?, ?, ?)
+
+-- name: declare_buckets_none
+-- The end of a node's former declaration.
+DELETE FROM node_buckets WHERE node = :node
+
+-- name: declarations
+-- Who declared what.
+SELECT bucket, node, updated_at FROM node_buckets ORDER BY bucket, node
+
+-- name: publish_catalogue
+-- One definition that a node shows.
+INSERT OR REPLACE INTO catalogue (node, name, module, options, error)
+VALUES (:node, :name, :module, :options, :error)
+
+-- name: publish_catalogue_none
+-- The end of what a node showed before.
+DELETE FROM catalogue WHERE node = :node
+
+-- name: catalogue
+-- The definitions of one node, or of all.
+SELECT node, name, module, options, error FROM catalogue WHERE :node IS NULL OR node = :node ORDER BY node, name
+
+-- name: deployment
+-- What all nodes agree on.
+SELECT num_buckets, schema_version, oldest_code FROM deployment
+
+-- name: deployment_create
+-- The one row that says what all nodes agree on.
+INSERT INTO deployment (only_row, schema_version, oldest_code) VALUES (1, :schema_version, :oldest_code)
+ON CONFLICT DO NOTHING
+
+-- name: record_num_buckets
+-- The number of buckets; the first one recorded stands.
+UPDATE deployment SET num_buckets = :num_buckets WHERE num_buckets IS NULL

@@ -1,0 +1,73 @@
+"""The task definitions of a generation, as its forkserver wrote them down."""
+
+import difflib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from chong.store.errors import Refused
+from chong.store.model import CatalogueEntry
+from chong.supervisor.files import read_json
+from chong.worker.definition import Options
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One definition; `parameters` is its signature as text, for people."""
+
+    name: str
+    module: str
+    parameters: str
+    options: Options
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """Tasks by name, and per module that could not be loaded the reason."""
+
+    tasks: dict[str, Task] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
+
+    def find(self, name: str) -> Task:
+        """The task of this name; Refused with the nearest name, and with the modules that failed."""
+        found = self.tasks.get(name)
+        if found is not None:
+            return found
+        near = difflib.get_close_matches(name, self.tasks, n=1)
+        hint = f", did you mean {near[0]!r}?" if near else ""
+        broken = "".join(f"; module {module} failed: {error}" for module, error in sorted(self.errors.items()))
+        raise Refused(f"unknown task {name!r}{hint}{broken}"[:2000])
+
+    def entries(self, node: str) -> list[CatalogueEntry]:
+        """What the node publishes; a broken module is an entry without a name."""
+        good = [CatalogueEntry(node=node, name=t.name, module=t.module, options=_shown(t)) for t in self.tasks.values()]
+        bad = [
+            CatalogueEntry(node=node, name=f"({module})", module=module, error=error)
+            for module, error in self.errors.items()
+        ]
+        return good + bad
+
+
+def read_catalogue(path: Path) -> Catalogue:
+    content = read_json(path)
+    tasks = {
+        item["name"]: Task(
+            item["name"],
+            item["module"],
+            item["parameters"],
+            options_from(item["options"]),
+        )
+        for item in content["tasks"]
+    }
+    return Catalogue(tasks, {item["module"]: item["error"] for item in content["errors"]})
+
+
+def options_from(content: dict[str, object]) -> Options:
+    """Options out of JSON; what this version does not know is left out, what is missing has its default."""
+    known = {name: value for name, value in content.items() if name in Options.__dataclass_fields__}
+    known["tags"] = tuple(known.get("tags", ()))  # type: ignore[arg-type]
+    return Options(**known)  # type: ignore[arg-type]
+
+
+def _shown(task: Task) -> dict[str, object]:
+    options = {name: getattr(task.options, name) for name in Options.__dataclass_fields__}
+    return {"parameters": task.parameters, **options, "tags": list(task.options.tags)}

@@ -1,0 +1,140 @@
+"""The node's control socket: one request per line of JSON, one line back; only the node's own user and root."""
+
+import json
+import socket
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from chong.store.errors import ChongError, ConfigurationError, Refused, StoreUnavailable
+from chong.supervisor.loop import Loop
+from chong.supervisor.unix import is_trusted, listen
+
+LINE_LIMIT = 1024 * 1024
+CHUNK = 64 * 1024
+MAX_CALLERS = 500
+
+Answer = Callable[[dict[str, Any]], None]
+Handler = Callable[[dict[str, Any], Answer], None]
+
+
+class Control:
+    """Listens at `path`; `handler` gets each request and answers it, at once or later, in the loop's thread."""
+
+    def __init__(self, loop: Loop, path: Path, handler: Handler) -> None:
+        self._loop = loop
+        self._path = path
+        self._handler = handler
+        self._callers: set[_Caller] = set()
+        self._listener = listen(path, socket.SOCK_STREAM)
+        self._listener.setblocking(False)
+        loop.watch(self._listener.fileno(), self._accept)
+
+    def close(self) -> None:
+        self._loop.forget(self._listener.fileno())
+        self._listener.close()
+        self._path.unlink(missing_ok=True)
+        for caller in list(self._callers):
+            caller.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except BlockingIOError:
+                return
+            if len(self._callers) >= MAX_CALLERS or not is_trusted(connection):
+                connection.close()
+                continue
+            caller = _Caller(self._loop, connection, self._handler, self._callers.discard)
+            self._callers.add(caller)
+            caller.read()
+
+
+class _Caller:
+    """One connection: reads lines, writes answers, never waits for a slow reader."""
+
+    def __init__(
+        self, loop: Loop, connection: socket.socket, handler: Handler, on_close: Callable[["_Caller"], None]
+    ) -> None:
+        self._loop = loop
+        self._connection = connection
+        self._handler = handler
+        self._on_close = on_close
+        self._received = bytearray()
+        self._unsent = bytearray()
+        self._is_open = True
+        connection.setblocking(False)
+        loop.watch(connection.fileno(), self._turn, write=True)
+
+    def read(self) -> None:
+        while self._is_open:
+            try:
+                data = self._connection.recv(CHUNK)
+            except BlockingIOError:
+                break
+            except OSError:
+                data = b""
+            if not data:
+                self.close()
+                return
+            self._received += data
+            self._handle_lines()
+
+    def close(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._loop.forget(self._connection.fileno())
+            self._connection.close()
+            self._on_close(self)
+
+    def _turn(self) -> None:
+        self._flush()
+        self.read()
+
+    def _handle_lines(self) -> None:
+        while (end := self._received.find(b"\n")) >= 0:
+            line = bytes(self._received[:end])
+            del self._received[: end + 1]
+            self._handle(line)
+        if len(self._received) > LINE_LIMIT:
+            self._answer(failure(ConfigurationError(f"request: expected at most {LINE_LIMIT} bytes, got more")))
+            self.close()
+
+    def _handle(self, line: bytes) -> None:
+        try:
+            if len(line) > LINE_LIMIT:
+                raise ConfigurationError(f"request: expected at most {LINE_LIMIT} bytes, got {len(line)}")
+            request = json.loads(line)
+            if not isinstance(request, dict):
+                raise ConfigurationError(f"request: expected a JSON object, got {line[:40]!r}")
+        except (ValueError, RecursionError) as error:
+            self._answer(failure(ConfigurationError(f"request: expected one line of JSON: {error}"[:500])))
+        except ConfigurationError as error:
+            self._answer(failure(error))
+        else:
+            self._handler(request, partial(self._answer))
+
+    def _answer(self, content: dict[str, Any]) -> None:
+        if self._is_open:
+            self._unsent += json.dumps(content, separators=(",", ":")).encode() + b"\n"
+            self._flush()
+
+    def _flush(self) -> None:
+        while self._unsent and self._is_open:
+            try:
+                sent = self._connection.send(self._unsent)
+            except BlockingIOError:
+                return
+            except OSError:
+                self.close()
+                return
+            del self._unsent[:sent]
+
+
+def failure(error: ChongError) -> dict[str, Any]:
+    """An error as the answer to a request."""
+    codes = ((Refused, "refused"), (ConfigurationError, "configuration"), (StoreUnavailable, "unavailable"))
+    code = next((code for kind, code in codes if isinstance(error, kind)), "refused")
+    return {"ok": False, "code": code, "error": str(error)}

@@ -1,0 +1,90 @@
+"""The caller's end of a node's control socket: one line of JSON there, one line back."""
+
+import json
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+from chong.store.errors import ChongError, ConfigurationError, Refused, StoreUnavailable
+from chong.supervisor.submission import Submission, to_json
+from chong.supervisor.unix import connect
+
+LINE_LIMIT = 1024 * 1024
+ANSWER_LIMIT = 4 * LINE_LIMIT
+ANSWER_SECONDS = 30.0
+TRIES = 2
+"""A second request with the same id is the same request, so one lost answer is simply asked for again."""
+
+_ERRORS: dict[str, type[ChongError]] = {
+    "refused": Refused,
+    "configuration": ConfigurationError,
+    "unavailable": StoreUnavailable,
+}
+
+
+class SupervisorUnreachable(Refused):
+    """No supervisor answers at the control socket."""
+
+
+def submit_over(
+    socket_path: Path, submission: Submission, *, node: str | None = None, timeout: float = ANSWER_SECONDS
+) -> dict[str, Any]:
+    """Hand a submission over and return the accepted task; raises what the supervisor answered, as its error.
+
+    SupervisorUnreachable when nobody answers within `timeout` seconds. `node` is only for that message.
+    """
+    request = {"op": "submit", **to_json(submission)}
+    line = json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    if len(line) > LINE_LIMIT:
+        raise ConfigurationError(f"submission: expected at most {LINE_LIMIT} bytes, got {len(line)}")
+    for last in range(1, TRIES + 1):
+        try:
+            return _accepted(_exchange(socket_path, line, timeout))
+        except OSError as error:
+            if last == TRIES or not isinstance(error, AnswerLostError):
+                raise SupervisorUnreachable(_unreachable(socket_path, node, submission.id, error)) from error
+    raise AssertionError("the last try returns or raises")
+
+
+class AnswerLostError(ConnectionError):
+    """The request was sent, whether it was accepted is unknown."""
+
+
+def _unreachable(path: Path, node: str | None, task_id: str, error: OSError) -> str:
+    who = f"supervisor of node {node}" if node else "supervisor"
+    if isinstance(error, AnswerLostError):
+        return f"the {who} at {path} did not answer: whether it accepted task {task_id} is unknown"
+    if isinstance(error, PermissionError):
+        return f"the {who} at {path} does not talk to user {os.geteuid()}: {error.strerror}"
+    return f"no {who} answers at {path}; is chong-supervisor running?"
+
+
+def _exchange(path: Path, line: bytes, timeout: float) -> bytes:
+    with connect(path, socket.SOCK_STREAM, timeout) as channel:
+        try:
+            channel.sendall(line)
+            return _read_line(channel)
+        except OSError as error:
+            raise AnswerLostError(str(error)) from error
+
+
+def _read_line(channel: socket.socket) -> bytes:
+    answer = bytearray()
+    while not answer.endswith(b"\n"):
+        chunk = channel.recv(65_536)
+        if not chunk or len(answer) > ANSWER_LIMIT:
+            raise ConnectionError("the answer has no end")
+        answer += chunk
+    return bytes(answer)
+
+
+def _accepted(answer: bytes) -> dict[str, Any]:
+    try:
+        content = json.loads(answer)
+        if content["ok"]:
+            return dict(content["task"])
+        error = _ERRORS[content["code"]](str(content["error"]))
+    except (ValueError, KeyError, TypeError):
+        raise Refused(f"the supervisor's answer is not understood: {answer[:100]!r}") from None
+    raise error

@@ -1,0 +1,41 @@
+"""Small files that are whole or not there: written under another name, then renamed."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from chong.store.errors import ConfigurationError
+
+
+def write_text(path: Path, text: str) -> None:
+    draft = path.with_name(f".{path.name}.new")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    draft.rename(path)
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_text(path, json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def read_json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def make_private(directory: Path) -> None:
+    """Make sure that the directory exists, is ours and 0700; ConfigurationError otherwise."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = directory.stat()
+        if found.st_uid != os.geteuid():
+            raise ConfigurationError(
+                f"{directory}: expected a directory of user {os.geteuid()}, it belongs to user {found.st_uid}"
+            )
+        if found.st_mode & 0o077:
+            directory.chmod(0o700)
+    except FileExistsError:
+        raise ConfigurationError(f"{directory}: expected a directory, it is a file") from None
+    except OSError as error:
+        raise ConfigurationError(f"{directory}: cannot be used as a directory: {error.strerror}") from error

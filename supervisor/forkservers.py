@@ -1,0 +1,132 @@
+"""The forkservers of a node: one generation for new runs, and older ones until their workers are done."""
+
+import contextlib
+import fcntl
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from chong.supervisor.generation import Generation, Message
+from chong.supervisor.paths import Paths
+from chong.supervisor.settings import Settings
+from chong.supervisor.unix import listen
+from chong.worker.settings import ForkserverSettings
+from chong.worker.wire import ProtocolError
+
+ATTACH_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A former term's forkserver, attached, with its unreleased runs."""
+
+    generation: Generation
+    workers: list[Message]
+
+
+def attach_all(paths: Paths, term: str, on_trouble: Callable[[int, str], None]) -> list[Found]:
+    """Attach to every forkserver of this node that answers, oldest first; dead ones' sockets are removed.
+
+    One that holds its lock but does not answer, or speaks another protocol, is reported and left alone: its
+    own hold time ends it.
+    """
+    found = []
+    for number in _numbers(paths.runtime, "generation-*.sock"):
+        path = paths.generation_socket(number)
+        try:
+            generation = Generation.at(number, path)
+        except ConnectionRefusedError:
+            path.unlink(missing_ok=True)
+            continue
+        except OSError as error:
+            on_trouble(number, str(error))
+            continue
+        try:
+            found.append(Found(generation, generation.attach(term, ATTACH_SECONDS)))
+        except (OSError, EOFError, ProtocolError) as error:
+            generation.close()
+            on_trouble(number, str(error) or "it went away")
+    return found
+
+
+def locked_generations(paths: Paths) -> frozenset[int]:
+    """The generations whose forkserver lives, answering or not: their flock is held. Others' locks are removed."""
+    return frozenset(n for n in _numbers(paths.state, "generation-*.lock") if _is_locked(paths.generation_lock(n)))
+
+
+def next_number(paths: Paths) -> int:
+    taken = [*_numbers(paths.runtime, "generation-*.*"), *_numbers(paths.state, "generation-*.lock")]
+    return max(taken, default=0) + 1
+
+
+def start_forkserver(paths: Paths, number: int, settings: Settings) -> tuple[subprocess.Popen[bytes], Generation]:
+    """Exec a new forkserver and connect to it; its hello comes when its imports are done.
+
+    It inherits a socket that listens already, so that the connection waits in the backlog. Its output goes to
+    a log of its own: it outlives its supervisor, and must not hold the supervisor's terminal or pipe open.
+    """
+    path = paths.generation_socket(number)
+    listener = listen(path, socket.SOCK_SEQPACKET)
+    try:
+        order = ForkserverSettings(
+            generation=number,
+            listen_fd=listener.fileno(),
+            lock=str(paths.generation_lock(number)),
+            runs=str(paths.runs),
+            catalogue=str(paths.catalogue(number)),
+            modules=settings.modules,
+            hold=settings.hold,
+            ladder=settings.ladder,
+            import_timeout=settings.import_seconds,
+        )
+        log = os.open(
+            paths.logs / f"generation-{number}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+        )
+        try:
+            process = subprocess.Popen(  # noqa: S603
+                [sys.executable, "-m", "chong.worker.forkserver", json.dumps(asdict(order))],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(listener.fileno(),),
+                env=_environment(),
+                start_new_session=True,
+            )
+        finally:
+            os.close(log)
+        return process, Generation.at(number, path)
+    finally:
+        listener.close()
+
+
+def _environment() -> dict[str, str]:
+    """Everything but chong's own settings: they may carry the store's password."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("CHONG_")}
+
+
+def _numbers(directory: Path, pattern: str) -> list[int]:
+    numbers = set()
+    for path in directory.glob(pattern):
+        with contextlib.suppress(ValueError):
+            numbers.add(int(path.stem.removeprefix("generation-")))
+    return sorted(numbers)
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink(missing_ok=True)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

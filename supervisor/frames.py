@@ -1,0 +1,108 @@
+"""What a worker's frame means. A worker may send anything: what is not understood fails its run, nothing else."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from chong.store.model import Failure, FailureKind, Progress
+from chong.supervisor.events import Answered, Checkpointed, FailureArrived, Happening, Ready, ResultArrived, Started
+from chong.supervisor.verdict import Result
+from chong.worker.result import RESULT_LIMIT, STATE_LIMIT
+from chong.worker.wire import Down, ProtocolError, Up, UpFrame
+
+MESSAGE_LIMIT = 500
+CAUSE_LIMIT = 200
+TRACEBACK_LIMIT = 64 * 1024
+FAILURE_FILE_LIMIT = 6 * TRACEBACK_LIMIT  # escaped in JSON, a character may take six
+
+_ANSWERS = {Up.STOPPING: Down.STOP, Up.PAUSED: Down.PAUSE, Up.RESUMED: Down.RESUME}
+_WORKERS_KINDS = frozenset(
+    {
+        FailureKind.EXCEPTION,
+        FailureKind.RESULT_INVALID,
+        FailureKind.RESULT_TOO_LARGE,
+        FailureKind.IMPORT_ERROR,
+        FailureKind.PROTOCOL,
+    }
+)
+"""What a worker may say of itself; the other kinds are the supervisor's to find."""
+
+
+def interpret(frame: UpFrame, run_dir: Path) -> Happening:
+    """The happening that a frame tells of; ProtocolError when it makes no sense."""
+    body = frame.body
+    if frame.kind is Up.READY:
+        return Ready()
+    if frame.kind is Up.STARTED:
+        return Started()
+    if frame.kind is Up.CHECKPOINT:
+        return Checkpointed(_progress(body))
+    if frame.kind is Up.RESULT:
+        return ResultArrived(Result(_value(body, "value", "file", run_dir, RESULT_LIMIT)))
+    if frame.kind is Up.FAILURE:
+        return FailureArrived(_failure(_value(body, "failure", "file", run_dir, FAILURE_FILE_LIMIT)))
+    return Answered(_ANSWERS[frame.kind], _number(body.get("answer")))
+
+
+def state_of(frame: UpFrame, run_dir: Path) -> str | None:
+    """The JSON text of a checkpoint's `state`, None when it carries none."""
+    if "state" not in frame.body and "state_file" not in frame.body:
+        return None
+    return json.dumps(_value(frame.body, "state", "state_file", run_dir, STATE_LIMIT), ensure_ascii=False)
+
+
+def time_of(frame: UpFrame) -> datetime:
+    """When the worker sent the frame, by its clock; ProtocolError for a time that no calendar has."""
+    try:
+        return datetime.fromtimestamp(frame.at, UTC)
+    except (ValueError, OverflowError, OSError) as error:
+        raise ProtocolError(f"frame: expected seconds since the epoch, got {frame.at!r}") from error
+
+
+def _progress(body: dict[str, Any]) -> Progress:
+    done, total, message = body.get("done"), body.get("total"), body.get("message")
+    for number in (done, total):
+        if number is not None and (isinstance(number, bool) or not isinstance(number, int | float)):
+            raise ProtocolError(f"checkpoint: expected numbers, got {str(number)[:60]!r}")
+    if message is not None and not isinstance(message, str):
+        raise ProtocolError("checkpoint: expected a text as message")
+    return Progress(done, total, None if message is None else message[:MESSAGE_LIMIT])
+
+
+def _value(body: dict[str, Any], inline: str, named: str, run_dir: Path, limit: int) -> Any:
+    if inline in body:
+        return body[inline]
+    name = body.get(named)
+    if not isinstance(name, str) or Path(name).name != name:
+        raise ProtocolError(f"frame: expected {inline} or a file's plain name in {named}, got {str(name)[:60]!r}")
+    try:
+        with (run_dir / name).open("rb") as file:
+            data = file.read(limit + 1)
+        if len(data) > limit:
+            raise ProtocolError(f"frame: expected a file of at most {limit} bytes, {name} is larger")
+        return json.loads(data)
+    except (OSError, ValueError, RecursionError) as error:
+        raise ProtocolError(f"frame: expected JSON in file {name}, it cannot be read: {error}") from error
+
+
+def _failure(content: Any) -> Failure:
+    try:
+        kind = FailureKind(content["kind"])
+        if kind not in _WORKERS_KINDS:
+            raise ValueError(kind)
+        traceback = content.get("traceback") or None
+        return Failure(
+            kind,
+            str(content["cause"])[:CAUSE_LIMIT],
+            str(content["message"])[:MESSAGE_LIMIT],
+            None if traceback is None else str(traceback)[:TRACEBACK_LIMIT],
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ProtocolError(f"failure: expected kind, cause and message, got {str(content)[:60]!r}") from error
+
+
+def _number(answer: Any) -> tuple[int, int]:
+    if not isinstance(answer, list) or [type(part) for part in answer] != [int, int]:
+        raise ProtocolError(f"frame: expected the number of the frame that it answers, got {str(answer)[:60]!r}")
+    return (answer[0], answer[1])

@@ -1,0 +1,167 @@
+"""One forkserver as its supervisor sees it: a control connection, and what travels over it."""
+
+import array
+import os
+import select
+import signal
+import socket
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from chong.supervisor.loop import Loop
+from chong.supervisor.unix import connect, is_trusted
+from chong.worker.wire import FRAME_LIMIT, PROTOCOL_VERSION, Order, ProtocolError, Report, decode, encode
+
+MAX_DESCRIPTORS = 4
+CONNECT_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One report and the descriptors beside it, which are the receiver's to close."""
+
+    op: Report
+    body: dict[str, Any]
+    descriptors: tuple[int, ...]
+
+
+class Generation:
+    """Owns the connection, the leash's write end and the forkserver's pidfd.
+
+    Usable before its hello: orders wait in the socket. `served` is the term that the forkserver had before.
+    """
+
+    def __init__(self, number: int, path: Path, connection: socket.socket) -> None:
+        self.number = number
+        self.path = path
+        self.pid: int | None = None
+        self.served: str | None = None
+        self.catalogue: Path | None = None
+        self._connection = connection
+        self._pidfd = -1
+        self._leash = -1
+        self._unsent: deque[bytes] = deque()
+        self._loop: Loop | None = None
+
+    @classmethod
+    def at(cls, number: int, path: Path) -> "Generation":
+        """Connect to the forkserver that listens at `path`; OSError when there is none, or not ours."""
+        connection = connect(path, socket.SOCK_SEQPACKET, CONNECT_SECONDS)
+        if not is_trusted(connection):
+            connection.close()
+            raise PermissionError(f"{path}: the forkserver belongs to another user")
+        return cls(number, path, connection)
+
+    def attach(self, term: str, timeout: float) -> list[Message]:
+        """Take a former term's forkserver over: its hello, then one WORKER message per unreleased run.
+
+        OSError or ProtocolError when it does not answer in time or speaks another protocol.
+        """
+        deadline = time.monotonic() + timeout
+        self.greet(self._receive_by(deadline, Report.HELLO), term)
+        workers = []
+        while (message := self._receive_by(deadline)).op is not Report.ATTACHED:
+            workers.append(message)
+        return workers
+
+    def greet(self, hello: Message, term: str) -> None:
+        """Take the hello in and answer it."""
+        if hello.body.get("protocol") != PROTOCOL_VERSION:
+            raise ProtocolError(
+                f"forkserver at {self.path}: expected protocol {PROTOCOL_VERSION}, got {hello.body.get('protocol')!r}"
+            )
+        self.pid = int(hello.body["pid"])
+        self.served = hello.body.get("served")
+        self.catalogue = Path(hello.body["catalogue"])
+        self._leash = hello.descriptors[0]
+        self._pidfd = os.pidfd_open(self.pid)
+        self.order(Order.ATTACH, term=term)
+
+    def watch(self, loop: Loop, on_readable: Any) -> None:
+        """From now on `on_readable` is called when there is something to `receive`."""
+        self._loop = loop
+        self._connection.setblocking(False)
+
+        def turn() -> None:
+            self._flush()
+            on_readable()
+
+        loop.watch(self._connection.fileno(), turn, write=True)
+
+    def order(self, op: Order, **body: Any) -> None:
+        """Send an order without waiting; what the socket does not take is sent when it can."""
+        self._unsent.append(encode({"op": op, **body}))
+        self._flush()
+
+    def receive(self) -> Iterator[Message]:
+        """All messages that have come; raises EOFError when the forkserver has gone, after the last one."""
+        while True:
+            try:
+                yield self._receive()
+            except BlockingIOError:
+                return
+            except ConnectionResetError:
+                continue  # told once, before what is queued; the end follows
+
+    def is_alive(self) -> bool:
+        """Whether the process exists; before its hello nobody knows it, then it counts as alive."""
+        if self._pidfd < 0:
+            return True
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        return not poll.poll(0)
+
+    def kill(self) -> None:
+        if self._pidfd >= 0:
+            try:
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            except ProcessLookupError:
+                return  # dead already
+
+    def close(self) -> None:
+        if self._loop is not None:
+            self._loop.forget(self._connection.fileno())
+        self._connection.close()
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1
+
+    def let_leash_go(self) -> None:
+        """Close the leash: when the forkserver is gone too, the kernel ends its workers."""
+        if self._leash >= 0:
+            os.close(self._leash)
+            self._leash = -1
+
+    def _flush(self) -> None:
+        while self._unsent:
+            try:
+                self._connection.send(self._unsent[0], socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+            except BlockingIOError:
+                return
+            except OSError:
+                self._unsent.clear()  # it has gone; reading says so too, after what it had sent before
+                return
+            self._unsent.popleft()
+
+    def _receive_by(self, deadline: float, expected: Report | None = None) -> Message:
+        self._connection.settimeout(max(0.001, deadline - time.monotonic()))
+        message = self._receive()
+        if expected is not None and message.op is not expected:
+            raise ProtocolError(f"forkserver at {self.path}: expected {expected}, got {message.op}")
+        return message
+
+    def _receive(self) -> Message:
+        space = socket.CMSG_SPACE(MAX_DESCRIPTORS * 4)
+        data, ancillary, _, _ = self._connection.recvmsg(FRAME_LIMIT + 1, space, socket.MSG_CMSG_CLOEXEC)
+        if not data:
+            raise EOFError
+        descriptors = array.array("i")
+        for level, kind, content in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                descriptors.frombytes(content[: len(content) - len(content) % descriptors.itemsize])
+        body = decode(data)
+        return Message(Report(body.pop("op")), body, tuple(descriptors))

@@ -1,0 +1,39 @@
+"""A node's name and random id, pinned together in its state directory at the first start."""
+
+import json
+import uuid
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from chong.store.errors import ConfigurationError
+from chong.supervisor.files import read_json, write_json
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    node: str
+    node_id: str
+
+
+def read_identity(path: Path) -> Identity | None:
+    """The pinned identity; None where no supervisor has run yet."""
+    try:
+        content = read_json(path)
+        return Identity(str(content["node"]), str(content["node_id"]))
+    except FileNotFoundError:
+        return None
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        raise ConfigurationError(f"{path}: expected a node's name and id, it is not readable ({error})") from error
+
+
+def pin_identity(path: Path, node: str) -> Identity:
+    """The identity of this state directory, made at the first start; refused when it is another node's."""
+    pinned = read_identity(path)
+    if pinned is None:
+        pinned = Identity(node, uuid.uuid4().hex)
+        write_json(path, asdict(pinned))
+    if pinned.node != node:
+        raise ConfigurationError(
+            f"state directory {path.parent} belongs to node {pinned.node!r}: expected --node {pinned.node}, got {node}"
+        )
+    return pinned

@@ -1,0 +1,55 @@
+"""Runs of former terms that may still live somewhere: judged in the background, by their leases."""
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+from chong.store.errors import StoreUnavailable
+from chong.store.model import TaskSnapshot
+from chong.supervisor.courier import Courier
+from chong.supervisor.judge import Watch
+from chong.supervisor.loop import Loop
+from chong.supervisor.reconcile import Judge
+
+
+class Leftovers:
+    """Looks at the leases of `ids` every `every` seconds until each has been renewed by others, or is expired."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        courier: Courier,
+        judge: Judge,
+        ids: frozenset[str],
+        *,
+        every: float,
+        on_lost: Callable[[list[TaskSnapshot]], None],
+    ) -> None:
+        self._loop = loop
+        self._courier = courier
+        self._judge = judge
+        self._ids = ids
+        self._every = every
+        self._on_lost = on_lost
+        self._watch = Watch()
+
+    def begin(self) -> None:
+        if self._ids:
+            self._courier.do(self._look)
+
+    def _look(self) -> None:
+        try:
+            leases = self._judge.store.leases(self._ids)
+            dead = self._watch.observe(leases, time.monotonic())
+            lost = self._judge.expire(dead) if dead else []
+        except StoreUnavailable:
+            self._watch.forget()
+        else:
+            self._ids = frozenset(lease.task_id for lease in leases).difference(task.id for task in lost)
+            if lost:
+                self._loop.call(partial(self._on_lost, lost))
+        self._loop.call(self._look_later)
+
+    def _look_later(self) -> None:
+        if self._ids:
+            self._loop.later(self._every, self.begin)

@@ -1,0 +1,133 @@
+"""`chong-supervisor`: runs one node until it is told to end."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import click
+
+from chong.store.buckets import parse_buckets
+from chong.store.errors import ChongError, ConfigurationError
+from chong.store.open import open_store
+from chong.supervisor.controller import Controller
+from chong.supervisor.identity import read_identity
+from chong.supervisor.logs import FORMATS, set_up_logging
+from chong.supervisor.options import option, read_duration
+from chong.supervisor.paths import Paths, default_node, default_state_dir
+from chong.supervisor.settings import Settings
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+LOOK_SECONDS = 1.0
+LOG_SECONDS = 2.0
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@option("--db", "The store: a file, sqlite:///PATH or postgresql://…; default chong.db in the state directory.")
+@option("--node", "Name of this node; default the one pinned in the state directory, else the host's name.")
+@option("--owned-buckets", "Buckets of this node, like 0-15,20; default all.")
+@option("--num-buckets", "Number of buckets of the deployment; default the store's, 64 in a new one.", type=int)
+@option("--tasks", "Modules with tasks beside the installed ones, separated by commas.", multiple=True)
+@option("--max-parallel", "Runs at one time on this node.", type=int, default=16, show_default=True)
+@option("--max-parallel-per-bucket", "Runs at one time in each bucket; default no limit.", type=int)
+@option(
+    "--lease-seconds",
+    "How long a lease lasts without renewal.",
+    callback=read_duration,
+    default="30",
+    show_default=True,
+)
+@option("--poll-seconds", "How often commands are looked for.", callback=read_duration, default="1", show_default=True)
+@option(
+    "--drain",
+    "How long running tasks may go on after SIGTERM.",
+    callback=read_duration,
+    default="30",
+    show_default=True,
+)
+@option("--state-dir", "State directory; default /var/lib/chong, else in the XDG state directory.")
+@option("--runtime-dir", "Directory of the sockets; default /run/chong/NODE or the XDG one.")
+@option("--log-format", "How the log looks.", type=click.Choice(FORMATS), default="auto", show_default=True)
+@click.version_option(package_name="chong", message="chong %(version)s")
+def supervise(
+    *,
+    db: str | None,
+    node: str | None,
+    owned_buckets: str | None,
+    num_buckets: int | None,
+    tasks: tuple[str, ...],
+    max_parallel: int,
+    max_parallel_per_bucket: int | None,
+    lease_seconds: float,
+    poll_seconds: float,
+    drain: float,
+    state_dir: str | None,
+    runtime_dir: str | None,
+    log_format: str,
+) -> None:
+    """Run the tasks of this node until SIGTERM or SIGINT; a second one shortens the drain.
+
+    Exit codes: 0 ended as asked; 1 failed; 2 wrong usage or configuration, nothing was started.
+    """
+    state = Path(state_dir).expanduser() if state_dir else default_state_dir()
+    pinned = read_identity(Paths(state, state).identity)
+    settings = Settings(
+        node=node or (pinned.node if pinned else default_node()),
+        owned_buckets=parse_buckets(owned_buckets) if owned_buckets else None,
+        num_buckets=num_buckets,
+        max_parallel=max_parallel,
+        max_parallel_per_bucket=max_parallel_per_bucket,
+        lease_seconds=lease_seconds,
+        poll_seconds=poll_seconds,
+        drain_seconds=drain,
+        modules=tuple(name for names in tasks for name in names.replace(" ", "").split(",") if name),
+        state_dir=state,
+        runtime_dir=Path(runtime_dir).expanduser() if runtime_dir else None,
+    )
+    writer = set_up_logging(log_format)
+    try:
+        _run_node(settings, db or str(settings.paths.default_store))
+    finally:
+        writer.close(LOG_SECONDS)
+
+
+def _run_node(settings: Settings, url: str) -> None:
+    # Blocked in every thread, and taken by sigtimedwait below: no handler runs between two bytecodes.
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    settings.make_directories()
+    with open_store(url, checkpoints=True) as store:
+        controller = Controller(store=store, settings=settings)
+        _wait_for_the_end(controller)
+
+
+def _wait_for_the_end(controller: Controller) -> None:
+    while signal.sigtimedwait(SIGNALS, LOOK_SECONDS) is None:
+        if controller.fault is not None:
+            # The next term takes the runs over; whatever is left in this one's memory cannot be trusted.
+            sys.stderr.flush()
+            os._exit(1)
+    controller.close_in_thread()
+    while not controller.wait(LOOK_SECONDS):
+        if signal.sigtimedwait(SIGNALS, 0) is not None:
+            controller.hurry()
+
+
+def run() -> None:
+    """The console script: errors are one line, never a traceback."""
+    try:
+        supervise.main(standalone_mode=False)
+    except click.exceptions.Exit as end:
+        sys.exit(end.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except click.ClickException as error:
+        text = " ".join(error.format_message().rstrip(".").split())
+        print(f"chong-supervisor: {text[:1].lower()}{text[1:]}", file=sys.stderr)
+        sys.exit(2)
+    except ChongError as error:
+        print(f"chong-supervisor: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(2 if isinstance(error, ConfigurationError) else 1)
+
+
+if __name__ == "__main__":
+    run()

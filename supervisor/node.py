@@ -1,0 +1,375 @@
+"""The main loop's part of a node: what arrives from processes, store, operators and clients meets here."""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import structlog
+from setproctitle import setproctitle
+
+from chong.store.buckets import BucketPolicy, format_buckets
+from chong.store.contract import TaskStore
+from chong.store.errors import ChongError, ConcurrencyConflict, ConfigurationError, Refused, StoreUnavailable
+from chong.store.model import Action, Command, TaskSnapshot
+from chong.store.view import as_json
+from chong.supervisor import events as e
+from chong.supervisor.accepted import Accepted
+from chong.supervisor.admission import Admission
+from chong.supervisor.catalogue import Catalogue
+from chong.supervisor.control import Answer, failure
+from chong.supervisor.courier import Courier
+from chong.supervisor.loop import Loop
+from chong.supervisor.outbox import Outbox
+from chong.supervisor.processes import Processes
+from chong.supervisor.queue import TurnQueue
+from chong.supervisor.submission import Submission, from_json
+from chong.supervisor.task_state import Phase, TaskState
+from chong.supervisor.tasks import Tasks
+
+QUEUE_LIMIT = 10_000
+
+Settled = Callable[[TaskSnapshot | ChongError], None]
+"""Told what became of a submission."""
+
+
+class Node:
+    """Accepts, dispatches, and passes on; the parts it joins do not know each other."""
+
+    def __init__(
+        self,
+        *,
+        loop: Loop,
+        store: TaskStore,
+        admission: Admission,
+        accepted: Accepted,
+        outbox: Outbox,
+        queue: TurnQueue,
+        tasks: Tasks,
+        log: structlog.typing.FilteringBoundLogger,
+    ) -> None:
+        self.admission = admission
+        self.tasks = tasks
+        self.processes: Processes
+        self.courier: Courier
+        self.catalogue: Catalogue | None = None
+        self.desynced: dict[str, str] = {}
+        self.is_accepting = False
+        """Set once the store was met and what was found is taken over: from then on runs start."""
+        self.is_draining = False
+        self.loop = loop
+        self._store = store
+        self._accepted = accepted
+        self._outbox = outbox
+        self._queue = queue
+        self._log = log
+        self._early: list[tuple[Submission, Settled]] = []
+        self._unanswered: dict[str, Settled] = {}
+        self._title = ""
+
+    # --- the beginning of a term -------------------------------------------------------------------------------
+
+    def adopt_buckets(self, num_buckets: int) -> None:
+        """The number of buckets that the deployment has recorded."""
+        self.admission = replace(self.admission, policy=BucketPolicy(num_buckets))
+
+    def take_in(self, state: TaskState, effects: list[e.Effect]) -> None:
+        """A task that the store had before this term."""
+        self._outbox.know_stored(state.task.id, state.task.version)
+        self.tasks.add(state, effects)
+        self.enqueue(state)
+
+    def drop_accepted(self, task_id: str) -> None:
+        self._accepted.drop(task_id)
+
+    def judged_lost(self, tasks: list[TaskSnapshot]) -> None:
+        """Leftovers of former terms, whose leases ran out."""
+        for task in tasks:
+            self._log.warning("task_lost", task=task.id, name=task.name)
+            self._accepted.drop(task.id)
+
+    def begin_accepting(self, unsaved: list[Submission]) -> None:
+        """From now on runs start. First what a former term had accepted and never stored."""
+        self.is_accepting = True
+        self._log.info("accepting", waiting=len(self._queue), running=self._queue.running)
+        self._early = [(submission, partial(self._readmitted, submission)) for submission in unsaved] + self._early
+        self.admit_early()
+
+    # --- each turn of the loop -------------------------------------------------------------------------------
+
+    def turn(self) -> None:
+        """Start what may start, and send what has gathered."""
+        if self.is_accepting and not self.is_draining and self.processes.is_ready:
+            while (task_id := self._queue.take()) is not None:
+                self._start(task_id)
+        self.courier.turn()
+        self._show_title()
+
+    def _start(self, task_id: str) -> None:
+        state = self.tasks.get(task_id)
+        if state is None or self.catalogue is None:
+            self._queue.free(task_id)
+            return
+        try:
+            definition = self.catalogue.find(state.task.name)
+        except Refused as gone:
+            self._queue.free(task_id)
+            self.tasks.feed(task_id, e.DefinitionGone(str(gone)), f"{task_id}.undefined.{os.urandom(8).hex()}")
+            return
+        self.tasks.put(replace(state, options=definition.options))
+        self.tasks.feed(task_id, e.SlotFree(), f"{task_id}.{state.task.attempt + 1}.start.{os.urandom(8).hex()}")
+
+    def _show_title(self) -> None:
+        owned = self.admission.owned
+        buckets = "all" if owned is None else format_buckets(owned)
+        title = f"chong: supervisor {self.admission.node} [{buckets}] {self._queue.running} running"
+        if title != self._title:
+            self._title = title
+            setproctitle(title)
+
+    # --- from the processes ----------------------------------------------------------------------------------
+
+    def happened(self, run: str, what: e.Happening, event_id: str, at: datetime | None) -> int:
+        task_id, _, attempt = run.rpartition(".")
+        state = self.tasks.get(task_id)
+        if state is None or str(state.task.attempt) != attempt:
+            return 0  # a late word of a run that is over
+        after = self.tasks.feed(task_id, what, event_id, at)
+        return after.task.version if after is not None and not after.desynced else 0
+
+    def kept_state(self, run: str, text: str) -> None:
+        self.tasks.keep_state(run.rpartition(".")[0], text)
+
+    def catalogue_ready(self, generation: int, catalogue: Catalogue) -> None:
+        self.catalogue = catalogue
+        self._log.info("generation_ready", generation=generation, tasks=len(catalogue.tasks))
+        for module, error in catalogue.errors.items():
+            self._log.error("module_broken", module=module, error=error)
+        self.courier.do(partial(self._publish, catalogue))
+        self.admit_early()
+        for state in self.tasks.all():
+            self.enqueue(state)
+
+    def forkserver_gone(self, generation: int, *, expected: bool, restart_in: float | None) -> None:
+        if expected:
+            self._log.info("generation_ended", generation=generation)
+        else:
+            self._log.error("forkserver_died", generation=generation, restart_in=restart_in)
+
+    def _publish(self, catalogue: Catalogue) -> None:
+        try:
+            self._store.publish_catalogue(self.admission.node, catalogue.entries(self.admission.node))
+        except StoreUnavailable as error:
+            self.loop.call(partial(self._log.warning, "catalogue_not_published", error=str(error)))
+            self.loop.call(partial(self.loop.later, 5.0, partial(self.courier.do, partial(self._publish, catalogue))))
+
+    # --- from the store --------------------------------------------------------------------------------------
+
+    def stored(self, task_id: str, version: int) -> None:
+        self._settle_stored(task_id)
+        self.tasks.stored(task_id, version)
+
+    def refused(self, task_id: str, error: Exception) -> None:
+        """The store refused a write: before the first one stood, the submission is; later, a second writer exists."""
+        settled = self._unanswered.pop(task_id, None)
+        state = self.tasks.get(task_id)
+        if state is not None and state.stored_version == 0:
+            self._refuse_submission(state, error, settled)
+        else:
+            self.desync(task_id, str(error))
+
+    def unstorable(self, error: Refused) -> None:
+        self._log.error("unstorable", error=str(error))
+
+    def store_away(self, error: StoreUnavailable) -> None:
+        self._log.warning("store_away", error=str(error))
+        for task_id in [i for i in self._unanswered if (s := self.tasks.get(i)) and s.task.unique_key is None]:
+            self._settle_stored(task_id)  # it is on this node's disk, which is what acceptance promises
+
+    def store_back(self) -> None:
+        self._log.info("store_back", waiting=len(self._outbox))
+
+    def desync(self, task_id: str, detail: str) -> None:
+        """Somebody else wrote the task: stop writing and renewing it, and end its run."""
+        self._log.error("task_desynced", task=task_id, detail=detail)
+        self.desynced[task_id] = detail
+        self._outbox.give_up(task_id)
+        self.tasks.unlease(task_id)
+        self.tasks.feed(task_id, e.Desynced(detail), f"{task_id}.desynced")
+
+    def leases_missing(self, ids: set[str]) -> None:
+        """The keeper found no lease of ours: a hint, to be checked against the task itself."""
+        self.courier.do(partial(self._check_missing, ids))
+
+    def _check_missing(self, ids: set[str]) -> None:
+        for task_id in sorted(ids):
+            try:
+                found = self._store.get(task_id)
+            except StoreUnavailable:
+                return  # the keeper asks again
+            self.loop.call(partial(self._missing_checked, task_id, found))
+
+    def _missing_checked(self, task_id: str, found: TaskSnapshot | None) -> None:
+        state = self.tasks.get(task_id)
+        if state is None or state.desynced or task_id not in self.tasks.leased_ids:
+            return
+        if found is None or (found.version > state.stored_version and found.lease_owner != state.term):
+            self.desync(task_id, "the task is gone" if found is None else f"it is {found.status} by another hand")
+
+    def _settle_stored(self, task_id: str) -> None:
+        settled = self._unanswered.pop(task_id, None)
+        state = self.tasks.get(task_id)
+        if settled is not None and state is not None:
+            settled(state.task)
+
+    def _refuse_submission(self, state: TaskState, error: Exception, settled: Settled | None) -> None:
+        self.tasks.feed(state.task.id, e.Desynced(str(error)), f"{state.task.id}.refused")
+        if isinstance(error, ConcurrencyConflict):
+            # The same submission came again after its task had ended here: answer with what it came to.
+            self.courier.do(partial(self._answer_existing, state.task.id, settled, error))
+        elif settled is not None:
+            settled(error if isinstance(error, ChongError) else Refused(str(error)))
+
+    def _answer_existing(self, task_id: str, settled: Settled | None, error: ConcurrencyConflict) -> None:
+        try:
+            found: TaskSnapshot | ChongError = self._store.get(task_id) or error
+        except StoreUnavailable as outage:
+            found = outage
+        if settled is not None:
+            self.loop.call(partial(settled, found))
+
+    # --- from operators --------------------------------------------------------------------------------------
+
+    def commands(self, commands: list[Command]) -> None:
+        for command in commands:
+            self._command(command)
+
+    def _command(self, command: Command) -> None:
+        if command.task_id in self.tasks:
+            asked = e.Asked(command.action, command.issued_by, command.reason, command.id)
+            self.tasks.feed(command.task_id, asked, f"command.{command.id}")
+        elif self.is_accepting:
+            self.courier.do(partial(self._answer_stranger, command))
+        else:
+            self.courier.do(partial(self._store.release_command, command.id))
+
+    def _answer_stranger(self, command: Command) -> None:
+        """A command for a task that is not in our hands: ended, or somebody else's by now."""
+        try:
+            task = self._store.get(command.task_id)
+            if task is None or task.status.is_final:
+                detail = "the task is gone" if task is None else f"the task is {task.status}"
+                self._store.complete_command(command.id, "too_late", detail)
+            else:
+                self._store.release_command(command.id)
+        except StoreUnavailable as error:
+            self.loop.call(partial(self._log.warning, "command_not_answered", command=command.id, error=str(error)))
+
+    # --- from clients ----------------------------------------------------------------------------------------
+
+    def request(self, request: dict[str, Any], answer: Answer) -> None:
+        """One request of the control socket."""
+        op = request.pop("op", None)
+        if op != "submit":
+            answer(failure(ConfigurationError(f"request: expected op submit, got {str(op)[:60]!r}")))
+            return
+        try:
+            submission = from_json(request)
+        except ChongError as error:
+            answer(failure(error))
+            return
+        self.submit(submission, partial(_answer_submission, answer))
+
+    def submit(self, submission: Submission, settled: Settled) -> None:
+        """Accept a submission; `settled` hears when it is stored, or on this node's disk with the store away."""
+        if self.catalogue is None or not self.is_accepting:
+            if self.is_draining or len(self._early) >= QUEUE_LIMIT:
+                settled(Refused("the node does not take work now"))
+            else:
+                self._early.append((submission, settled))
+            return
+        known = self.tasks.get(submission.id)
+        if known is not None:
+            settled(known.task)
+            return
+        try:
+            self._accept(submission, settled)
+        except ChongError as error:
+            settled(error)
+        except OSError as error:
+            settled(Refused(f"the submission cannot be kept on disk: {error}"))
+
+    def _accept(self, submission: Submission, settled: Settled) -> None:
+        if self.is_draining:
+            raise Refused("the node is draining and takes no new work")
+        if len(self._queue) >= QUEUE_LIMIT:
+            raise Refused(f"queue: expected fewer than {QUEUE_LIMIT} waiting tasks on this node")
+        self._outbox.make_room()
+        if self.catalogue is None:
+            raise AssertionError("submissions wait for the catalogue")
+        state, save = self.admission.admit(submission, self.catalogue.find(submission.name), datetime.now(UTC))
+        self._accepted.keep(submission)
+        self.tasks.add(state, [save])
+        self.enqueue(state)
+        if self.courier.is_away and submission.unique_key is None:
+            settled(state.task)
+        else:
+            self._unanswered[submission.id] = settled
+
+    def _readmitted(self, submission: Submission, outcome: TaskSnapshot | ChongError) -> None:
+        if isinstance(outcome, ChongError):
+            self._log.error("accepted_work_refused", task=submission.id, name=submission.name, error=str(outcome))
+
+    def enqueue(self, state: TaskState) -> None:
+        """Let a waiting task compete for a slot, once its definition, and so its limit, is known."""
+        if self.catalogue is None or state.phase is not Phase.IDLE or not state.task.status.is_waiting:
+            return
+        definition = self.catalogue.tasks.get(state.task.name)
+        if definition is not None:
+            self.tasks.put(replace(state, options=definition.options))
+        self.tasks.enqueue(state.task.id)
+
+    def admit_early(self) -> None:
+        """Submissions that came before the node could take them."""
+        if self.catalogue is None or not self.is_accepting:
+            return
+        early, self._early = self._early, []
+        for submission, settled in early:
+            self.submit(submission, settled)
+
+    # --- the end of a term -----------------------------------------------------------------------------------
+
+    def drain(self) -> None:
+        """Take nothing more; starts that have not reached user code go back to the queue."""
+        self.is_draining = True
+        early, self._early = self._early, []
+        for _, settled in early:
+            settled(Refused("the node is draining and takes no new work"))
+        for state in self.tasks.all():
+            self.tasks.feed(state.task.id, e.GiveUpStart(), f"{state.task.run}.drain")
+
+    def stop_all(self) -> None:
+        """Ask every run to stop."""
+        for state in self.tasks.all():
+            if state.task.status.is_run and not state.is_stop_asked:
+                asked = e.Asked(Action.STOP, self.admission.term, "the node is going down")
+                self.tasks.feed(state.task.id, asked, f"{state.task.run}.down")
+
+    def longest_ladder(self) -> float:
+        """Seconds that stopping everything may take."""
+        graces = (s.options.stop_grace + s.options.kill_grace for s in self.tasks.all() if s.has_process)
+        return max(graces, default=0.0)
+
+    @property
+    def is_quiet(self) -> bool:
+        """No run is left, and the store has everything."""
+        return not self._queue.running and not self._outbox and not self.tasks.leased_ids
+
+
+def _answer_submission(answer: Answer, outcome: TaskSnapshot | ChongError) -> None:
+    if isinstance(outcome, ChongError):
+        answer(failure(outcome))
+    else:
+        answer({"ok": True, "task": as_json(outcome)})

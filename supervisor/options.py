@@ -1,0 +1,28 @@
+"""Options of chong's commands: each has an environment variable, derived from its name and named in its help."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from chong.worker.duration import parse_duration
+
+AnyCommand = Callable[..., Any]
+
+
+def variable_of(name: str) -> str:
+    return "CHONG_" + name.lstrip("-").replace("-", "_").upper()
+
+
+def option(name: str, text: str, **settings: Any) -> Callable[[AnyCommand], AnyCommand]:
+    """Add the option `name`, explained by `text`, which may also be given by its variable."""
+    variable = variable_of(name)
+    return click.option(name, envvar=variable, help=f"{text} [{variable}]", **settings)
+
+
+def read_duration(ctx: click.Context, param: click.Parameter, value: Any) -> float:
+    """The callback of an option whose value is a length of time like 30, 30s or 10m: seconds."""
+    try:
+        return parse_duration(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None

@@ -1,0 +1,98 @@
+"""Where a node keeps its things: the state directory outlives everything, the runtime directory one boot."""
+
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+SYSTEM_STATE = Path("/var/lib/chong")
+SYSTEM_RUNTIME = Path("/run/chong")
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """The files of one node; nothing is created by naming them."""
+
+    state: Path
+    runtime: Path
+
+    @property
+    def identity(self) -> Path:
+        """Node name and node id, pinned at the first start."""
+        return self.state / "node.json"
+
+    @property
+    def lock(self) -> Path:
+        """The supervisor's flock."""
+        return self.state / "supervisor.lock"
+
+    @property
+    def default_store(self) -> Path:
+        return self.state / "chong.db"
+
+    @property
+    def accepted(self) -> Path:
+        """One file per accepted submission, until its final state is stored."""
+        return self.state / "accepted"
+
+    @property
+    def checkpoints(self) -> Path:
+        """The newest `state` of each open task that reported one, for its next attempt."""
+        return self.state / "checkpoints"
+
+    @property
+    def runs(self) -> Path:
+        """One directory per run with more to say than a frame holds."""
+        return self.state / "runs"
+
+    @property
+    def logs(self) -> Path:
+        return self.state / "logs"
+
+    @property
+    def control(self) -> Path:
+        return self.runtime / "control.sock"
+
+    def log_of(self, run: str) -> Path:
+        return self.logs / f"{run}.log"
+
+    def run_dir(self, run: str) -> Path:
+        return self.runs / run
+
+    def accepted_file(self, task_id: str) -> Path:
+        return self.accepted / f"{task_id}.json"
+
+    def generation_socket(self, generation: int) -> Path:
+        return self.runtime / f"generation-{generation}.sock"
+
+    def generation_lock(self, generation: int) -> Path:
+        return self.state / f"generation-{generation}.lock"
+
+    def catalogue(self, generation: int) -> Path:
+        return self.runtime / f"generation-{generation}.json"
+
+
+def default_node() -> str:
+    return socket.gethostname().split(".")[0] or "node"
+
+
+def default_state_dir() -> Path:
+    """/var/lib/chong for root and for the user who owns it, else the XDG state directory."""
+    if os.geteuid() == 0 or os.access(SYSTEM_STATE, os.W_OK):
+        return SYSTEM_STATE
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "chong"
+
+
+def default_runtime_dir(node: str, state: Path) -> Path:
+    """/run/chong/NODE beside the system's state directory, else in the XDG runtime directory.
+
+    A state directory of one's own choosing keeps its sockets in itself: two deployments of one user that
+    happen to use one node name must not meet in one runtime directory.
+    """
+    if state == SYSTEM_STATE:
+        return SYSTEM_RUNTIME / node
+    if state != default_state_dir():
+        return state / "run"
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    return Path(base) / "chong" / node if base else state / "run"

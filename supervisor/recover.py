@@ -1,0 +1,203 @@
+"""What a new term finds: its first contact with the store, and what becomes of each task that the node had.
+
+Runs in the store thread. Reads, adopts, and sorts; the main loop then acts on what was found.
+"""
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from chong.store.buckets import DEFAULT_NUM_BUCKETS, BucketPolicy
+from chong.store.contract import TaskStore
+from chong.store.errors import ConfigurationError
+from chong.store.model import NodeRecord, TaskSnapshot, TermRecord, Transition
+from chong.store.query import MAX_LIMIT, TaskQuery
+from chong.store.states import RUNS, WAITING, Status
+from chong.supervisor.paths import Paths
+from chong.supervisor.submission import Submission
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a term knows of its node before it asks the store.
+
+    attached: the runs whose workers are held by forkservers that answered. served: the terms those had before,
+    if the newest forkserver is among them. silent: forkservers that live but did not answer.
+    """
+
+    term: TermRecord
+    node: NodeRecord
+    owned_buckets: frozenset[int] | None
+    num_buckets: int | None
+    ttl: timedelta
+    paths: Paths
+    attached: frozenset[str]
+    served: frozenset[str]
+    silent: frozenset[int]
+    accepted: Mapping[str, Submission]
+
+
+@dataclass(slots=True)
+class Findings:
+    """Every open task of the node, sorted by what is known of it."""
+
+    num_buckets: int = 0
+    running: list[tuple[TaskSnapshot, float]] = field(default_factory=list)
+    """Adopted, with its worker attached; and the seconds it has run, pauses not counted."""
+    unforked: list[TaskSnapshot] = field(default_factory=list)
+    """Adopted; `starting`, but no forkserver ever heard of it."""
+    dead: list[TaskSnapshot] = field(default_factory=list)
+    """Adopted; its worker is proven dead."""
+    doubtful: list[TaskSnapshot] = field(default_factory=list)
+    """Another term's, which may live: to be judged by its lease."""
+    waiting: list[TaskSnapshot] = field(default_factory=list)
+    """Queued or retrying, with its submission on this node."""
+    spoolless: list[TaskSnapshot] = field(default_factory=list)
+    """Queued or retrying, its submission is gone."""
+    unsaved: list[Submission] = field(default_factory=list)
+    """Accepted, and not in the store yet."""
+    ended: list[str] = field(default_factory=list)
+    """Accepted, and final in the store."""
+    stored_runs: list[str] = field(default_factory=list)
+    """Attached, and its end is stored by our own event: only the release is missing."""
+    foreign_runs: list[tuple[str, TaskSnapshot | None]] = field(default_factory=list)
+    """Attached, but somebody else spoke for it meanwhile."""
+
+
+def find(store: TaskStore, scene: Scene) -> Findings:
+    """First contact: announce the term, adopt what it can take over, sort the rest.
+
+    Raises ConfigurationError when the deployment has another number of buckets.
+    """
+    findings = Findings(num_buckets=_agree_on_buckets(store, scene))
+    terms = {record.term: record for record in store.terms(scene.node.node)}
+    store.register_term(scene.term, scene.node)
+    store.declare_buckets(scene.node.node, scene.owned_buckets)
+    tasks = {task.id: task for task in _open_tasks(store, scene.node.node)}
+    runs = [task for task in tasks.values() if task.status in RUNS]
+    _sort_runs(store, scene, findings, runs, terms)
+    _sort_waiting(scene, findings, [task for task in tasks.values() if task.status in WAITING])
+    _sort_attached(store, scene, findings, {task.run for task, _ in findings.running})
+    _sort_accepted(store, scene, findings, tasks)
+    return findings
+
+
+def _agree_on_buckets(store: TaskStore, scene: Scene) -> int:
+    recorded = store.deployment().num_buckets
+    wanted = scene.num_buckets or recorded or DEFAULT_NUM_BUCKETS
+    BucketPolicy(wanted).check_owned(scene.owned_buckets)
+    if recorded is None:
+        recorded = store.record_num_buckets(wanted).num_buckets
+    if recorded != wanted:
+        raise ConfigurationError(f"number of buckets: expected {recorded} as the deployment has recorded, got {wanted}")
+    return wanted
+
+
+def _open_tasks(store: TaskStore, node: str) -> Iterable[TaskSnapshot]:
+    before = None
+    while True:
+        page = store.query(TaskQuery(node=node, statuses=RUNS | WAITING, limit=MAX_LIMIT, before=before))
+        yield from page
+        if len(page) < MAX_LIMIT:
+            return
+        before = page[-1].id
+
+
+def _sort_runs(
+    store: TaskStore,
+    scene: Scene,
+    findings: Findings,
+    runs: list[TaskSnapshot],
+    terms: Mapping[str, TermRecord],
+) -> None:
+    by_owner: dict[str, list[TaskSnapshot]] = {}
+    for task in runs:
+        owner = task.lease_owner or ""
+        if task.run in scene.attached or is_proven_dead(terms.get(owner), scene):
+            by_owner.setdefault(owner, []).append(task)
+        else:
+            findings.doubtful.append(task)
+    for owner, tasks in by_owner.items():
+        adopted = store.adopt(owner, scene.term.term, [t.id for t in tasks], scene.ttl, f"adopt.{uuid.uuid4().hex}")
+        for task in adopted:
+            if task.run in scene.attached:
+                findings.running.append((task, running_seconds(store.history(task.id), datetime.now(UTC))))
+            elif task.started_at is None and owner in scene.served:
+                findings.unforked.append(task)
+            else:
+                findings.dead.append(task)
+
+
+def is_proven_dead(holder: TermRecord | None, scene: Scene) -> bool:
+    """Whether a holder and all its workers are dead for certain, with no need to wait for its leases.
+
+    We hold the flock that it held, and no forkserver of this node lives unanswered. The same boot of the same
+    machine is part of the proof: on a clone, or after a restored state directory, the lock proves nothing.
+    """
+    if holder is None or scene.silent:
+        return False
+    ours = scene.term
+    return (holder.node_id, holder.boot_id, holder.lock_inode) == (ours.node_id, ours.boot_id, ours.lock_inode)
+
+
+def _sort_waiting(scene: Scene, findings: Findings, waiting: list[TaskSnapshot]) -> None:
+    for task in waiting:
+        (findings.waiting if task.id in scene.accepted else findings.spoolless).append(task)
+
+
+def _sort_attached(store: TaskStore, scene: Scene, findings: Findings, adopted: set[str]) -> None:
+    for run in scene.attached - adopted:
+        task_id = run.rpartition(".")[0]
+        if any(transition.event_id == f"{run}.exit" for transition in store.history(task_id)):
+            findings.stored_runs.append(run)
+        else:
+            findings.foreign_runs.append((run, store.get(task_id)))
+
+
+def _sort_accepted(store: TaskStore, scene: Scene, findings: Findings, tasks: Mapping[str, TaskSnapshot]) -> None:
+    for task_id, submission in scene.accepted.items():
+        if task_id in tasks:
+            continue
+        if store.get(task_id) is None:
+            findings.unsaved.append(submission)
+        else:
+            findings.ended.append(task_id)
+
+
+def running_seconds(history: list[Transition], now: datetime) -> float:
+    """Seconds of user code in the current attempt, rebuilt from the trail: pauses do not count."""
+    used = 0.0
+    since: datetime | None = None
+    for transition in history:
+        if transition.target is Status.STARTING:
+            used, since = 0.0, None
+        runs_on = transition.target in {Status.RUNNING, Status.PAUSING}
+        if since is not None and not runs_on:
+            used += (transition.at - since).total_seconds()
+            since = None
+        elif since is None and runs_on:
+            since = transition.at
+    return used + ((now - since).total_seconds() if since is not None else 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """What a forkserver left of a run when nobody came: how it ended, and its unread frames."""
+
+    code: int | None
+    signal: int | None
+    frames: tuple[bytes, ...]
+
+
+def read_remains(run_dir: Path) -> Remains | None:
+    """None when there are none, or when they cannot be read: then the outcome stays unknown."""
+    try:
+        content: Any = json.loads((run_dir / "remains.json").read_text(encoding="utf-8"))
+        frames = tuple(json.dumps(frame, ensure_ascii=False).encode() for frame in content["frames"])
+        return Remains(content["code"], content["signal"], frames)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

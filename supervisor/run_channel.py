@@ -1,0 +1,93 @@
+"""The supervisor's end of a run: frames up and down, and signals, to exactly one worker."""
+
+import os
+import signal
+import socket
+from collections import deque
+
+from chong.worker.wire import FRAME_LIMIT, SO_PEEK_OFF
+
+KEEP = -1
+"""A frame that is never popped: it stays until the run's end is stored."""
+
+
+class RunChannel:
+    """Owns the socket and the worker's pidfd.
+
+    Frames are peeked at and stay in the socket; each is popped once the task's version that it led to is
+    stored. Whoever is killed in between leaves them to the next term.
+    """
+
+    def __init__(self, run: str, pid: int, channel: int, pidfd: int) -> None:
+        self.run = run
+        self.pid = pid
+        self.pidfd = pidfd
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=channel)
+        # Shared by all copies of the socket: what a former term had peeked at is seen again.
+        self._socket.setsockopt(socket.SOL_SOCKET, SO_PEEK_OFF, 0)
+        self._unpopped: deque[int] = deque()
+        self.last_number = 0
+        self.has_ended = False
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def peek(self) -> list[bytes]:
+        """All frames that have come since the last call, in order."""
+        frames: list[bytes] = []
+        while True:
+            try:
+                data = self._socket.recv(FRAME_LIMIT + 1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            except ConnectionResetError:
+                continue  # told once when the worker closed with something unread; queued frames come after it
+            except BlockingIOError:
+                return frames
+            if not data:
+                return frames
+            frames.append(data)
+
+    def seen(self, version: int) -> None:
+        """The next frame peeked at is done with when this version of the task is stored."""
+        self._unpopped.append(version)
+
+    def pop_stored(self, version: int) -> None:
+        """Take frames out of the socket as far as what they say is stored."""
+        while self._unpopped and self._unpopped[0] != KEEP and self._unpopped[0] <= version:
+            self._unpopped.popleft()
+            self._socket.recv(FRAME_LIMIT + 1, socket.MSG_DONTWAIT)
+
+    def send(self, data: bytes) -> bool:
+        """Send a frame without ever waiting; False when the worker's end is full or gone."""
+        for _ in range(2):
+            try:
+                self._socket.send(data, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+            except ConnectionResetError:
+                continue  # an old reset, told once: the next try tells the truth
+            except OSError:
+                return False
+            return True
+        return False
+
+    def wake(self) -> None:
+        """Make the worker look at its channel; ignored by default, so a late one hurts nobody."""
+        self.signal(signal.SIGURG, group=False)
+
+    def shut(self) -> None:
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            return  # the other end is gone already
+
+    def signal(self, number: int, *, group: bool) -> None:
+        """Signal the worker, or its group; the group's number is safe until the worker is reaped."""
+        try:
+            if group:
+                os.killpg(self.pid, number)
+            else:
+                signal.pidfd_send_signal(self.pidfd, number)
+        except ProcessLookupError:
+            return  # it has ended
+
+    def close(self) -> None:
+        self._socket.close()
+        os.close(self.pidfd)

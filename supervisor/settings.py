@@ -1,0 +1,92 @@
+"""How a node runs: one frozen object, validated before anything happens."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from chong.store.buckets import BucketPolicy
+from chong.store.errors import ConfigurationError
+from chong.supervisor.files import make_private
+from chong.supervisor.paths import Paths, default_node, default_runtime_dir, default_state_dir
+from chong.supervisor.submission import check_text
+
+NODE_LIMIT = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Lengths of time are in seconds; None means the default that the property of the same name derives.
+
+    owned_buckets: the buckets of this node, None for all. num_buckets: None adopts what the store has recorded.
+    max_parallel: runs at one time on the node; max_parallel_per_bucket: in each bucket, None for no limit.
+    lease_seconds: how long a run's lease lasts without renewal; renew_seconds: how often it is renewed.
+    modules: task modules beside those registered as entry points.
+    """
+
+    node: str = field(default_factory=default_node)
+    owned_buckets: frozenset[int] | None = None
+    num_buckets: int | None = None
+    max_parallel: int = 16
+    max_parallel_per_bucket: int | None = None
+    lease_seconds: float = 30.0
+    renew_seconds: float | None = None
+    poll_seconds: float = 1.0
+    drain_seconds: float = 30.0
+    import_seconds: float = 60.0
+    modules: tuple[str, ...] = ()
+    state_dir: Path | None = None
+    runtime_dir: Path | None = None
+
+    def __post_init__(self) -> None:
+        check_text("node", self.node, NODE_LIMIT)
+        if "/" in self.node:
+            raise ConfigurationError(f"node: expected a name without a slash, got {self.node!r}")
+        self._check_at_least("max parallel", self.max_parallel, 1)
+        if self.max_parallel_per_bucket is not None:
+            self._check_at_least("max parallel per bucket", self.max_parallel_per_bucket, 1)
+        for what in ("lease_seconds", "poll_seconds", "import_seconds", "renewal"):
+            if not getattr(self, what) > 0:
+                raise ConfigurationError(f"{what.replace('_', ' ')}: expected more than 0, got {getattr(self, what)}")
+        if not self.drain_seconds >= 0:
+            raise ConfigurationError(f"drain seconds: expected at least 0, got {self.drain_seconds}")
+        # A lease must survive two lost renewals; a ttl close to the interval made others judge the living dead.
+        if self.renewal > self.lease_seconds / 3:
+            raise ConfigurationError(
+                f"renew seconds: expected at most a third of the lease of {self.lease_seconds:g}, got {self.renewal:g}"
+            )
+        if self.num_buckets is not None:
+            BucketPolicy(self.num_buckets).check_owned(self.owned_buckets)
+
+    @property
+    def renewal(self) -> float:
+        return self.lease_seconds / 6 if self.renew_seconds is None else self.renew_seconds
+
+    @property
+    def hold(self) -> float:
+        """How long a forkserver holds workers without a supervisor."""
+        return self.lease_seconds / 2
+
+    @property
+    def ladder(self) -> float:
+        """How long it then takes to end them: before their leases run out, or a judge would call the living lost."""
+        return self.lease_seconds / 4
+
+    @property
+    def paths(self) -> Paths:
+        state = self.state_dir or default_state_dir()
+        return Paths(state, self.runtime_dir or default_runtime_dir(self.node, state))
+
+    def make_directories(self) -> None:
+        """Make sure of the node's directories, ours alone; ConfigurationError otherwise."""
+        paths = self.paths
+        for directory in (paths.state, paths.runtime, paths.logs, paths.runs, paths.accepted, paths.checkpoints):
+            make_private(directory)
+
+    @staticmethod
+    def _check_at_least(what: str, value: int, least: int) -> None:
+        if value < least:
+            raise ConfigurationError(f"{what}: expected at least {least}, got {value}")
+
+
+def owned(buckets: Iterable[int] | None) -> frozenset[int] | None:
+    return None if buckets is None else frozenset(buckets)

@@ -1,0 +1,80 @@
+"""A request to run a task, as it travels over the control socket and lies in the state directory."""
+
+import json
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from chong.store.errors import ConfigurationError
+from chong.store.ids import is_id, new_id
+
+NAME_LIMIT = 200
+KEY_LIMIT = 500
+PARAMS_LIMIT = 256 * 1024
+_CONTROL = ("Cc", "Cs")  # control characters and lone surrogates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """`id` is made by whoever submits, so that a request whose answer was lost can be sent again.
+
+    Raises ConfigurationError when a field is out of bounds; whether the node may take it is asked later.
+    """
+
+    name: str
+    key: str | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
+    unique_key: str | None = None
+    trigger: str = "manual"
+    id: str = field(default_factory=new_id)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.id, str) or not is_id(self.id):
+            raise ConfigurationError(f"id: expected a lower-case UUID, got {str(self.id)[:60]!r}")
+        check_text("task name", self.name, NAME_LIMIT)
+        if self.key is not None:
+            check_text("key", self.key, KEY_LIMIT)
+        if self.unique_key is not None:
+            check_text("unique key", self.unique_key, KEY_LIMIT)
+        check_text("trigger", self.trigger, NAME_LIMIT)
+        _check_params(self.params)
+
+
+def check_text(what: str, value: object, limit: int) -> None:
+    """One printable line of 1 to `limit` characters, or ConfigurationError."""
+    if not isinstance(value, str):
+        raise ConfigurationError(f"{what}: expected text, got {type(value).__name__}")
+    if not 1 <= len(value) <= limit:
+        raise ConfigurationError(f"{what}: expected 1 to {limit} characters, got {len(value)}")
+    bad = next((char for char in value if unicodedata.category(char) in _CONTROL), None)
+    if bad is not None:
+        raise ConfigurationError(f"{what}: expected no control characters, got {bad!r}")
+
+
+def _check_params(params: object) -> None:
+    if not isinstance(params, Mapping) or not all(isinstance(name, str) for name in params):
+        raise ConfigurationError(f"parameters: expected a JSON object, got {type(params).__name__}")
+    try:
+        size = len(json.dumps(dict(params), ensure_ascii=False, allow_nan=False).encode())
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ConfigurationError(f"parameters: expected JSON values, got one that is not: {error}") from None
+    if size > PARAMS_LIMIT:
+        raise ConfigurationError(f"parameters: expected at most {PARAMS_LIMIT} bytes of JSON, got {size}")
+
+
+def to_json(submission: Submission) -> dict[str, Any]:
+    return asdict(submission)
+
+
+def from_json(content: object) -> Submission:
+    """Raises ConfigurationError for anything that is not a submission's JSON object."""
+    if not isinstance(content, dict):
+        raise ConfigurationError(f"submission: expected a JSON object, got {type(content).__name__}")
+    known = Submission.__dataclass_fields__
+    strangers = sorted(set(content) - set(known))
+    if strangers:
+        raise ConfigurationError(f"submission: expected {', '.join(known)}, got {', '.join(strangers)[:100]}")
+    if "name" not in content:
+        raise ConfigurationError("submission: expected a name, got none")
+    return Submission(**content)

@@ -1,0 +1,138 @@
+"""What a new term does with each task that it found: builds its state and replays what is known of it."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from chong.store.model import Failure, FailureKind, TaskSnapshot
+from chong.store.states import Status
+from chong.supervisor import events as e
+from chong.supervisor.catalogue import options_from
+from chong.supervisor.decide import take_over
+from chong.supervisor.frames import interpret, time_of
+from chong.supervisor.leftovers import Leftovers
+from chong.supervisor.node import Node
+from chong.supervisor.paths import Paths
+from chong.supervisor.reconcile import Judge
+from chong.supervisor.recover import Findings, Remains, read_remains
+from chong.supervisor.task_state import Phase, TaskState
+from chong.supervisor.verdict import Exit
+from chong.worker.definition import Options
+from chong.worker.wire import ProtocolError, decode_up
+
+BOTH_DEAD = "supervisor and forkserver died, and nothing was left that tells how the run ended"
+SPOOL_GONE = "its submission is no longer in the state directory of its node"
+ORPHANED = "no supervisor came back while the forkserver held the worker; it was ended"
+
+Happened = tuple[e.Happening, str, datetime]
+
+
+class Takeover:
+    """Carries out what a term found; `memos` are what the former term left with each attached run."""
+
+    def __init__(self, term: str, epoch: int, paths: Paths, memos: Mapping[str, Any]) -> None:
+        self._term = term
+        self._epoch = epoch
+        self._paths = paths
+        self._memos = memos
+
+    def carry_out(self, findings: Findings, node: Node) -> None:
+        """Take everything in, in the main loop's thread: runs first, so that their frames are read at once."""
+        for task, used in findings.running:
+            self._go_on(node, task, used)
+        for run in findings.stored_runs:
+            node.processes.release(run)
+        for run, found in findings.foreign_runs:
+            self._end_foreign(node, run, found)
+        for task in findings.unforked:
+            _take_in(node, *self.unforked(task))
+        for task in findings.dead:
+            _take_in(node, *self.dead(task))
+        for task in findings.spoolless:
+            _take_in(node, self.state(task), [(e.SpoolGone(SPOOL_GONE), f"{task.id}.spoolless", datetime.now(UTC))])
+        for task in findings.waiting:
+            _take_in(node, self.state(task), [])
+        for task_id in findings.ended:
+            node.drop_accepted(task_id)
+
+    def judge_later(self, findings: Findings, judge: Judge, node: Node, *, every: float) -> None:
+        """Watch the leases of the doubtful ones in the background."""
+        ids = frozenset(task.id for task in findings.doubtful)
+        Leftovers(node.loop, node.courier, judge, ids, every=every, on_lost=node.judged_lost).begin()
+
+    def _go_on(self, node: Node, task: TaskSnapshot, used: float) -> None:
+        state = self.state(task, used=used, pid=node.processes.pid_of(task.run))
+        event = e.Event(e.Spawned(state.pid or 0), datetime.now(UTC), time.monotonic(), f"{task.run}.takeover")
+        state, effects = take_over(state, event)
+        node.take_in(state, effects)
+        node.processes.read(task.run)
+
+    def _end_foreign(self, node: Node, run: str, found: TaskSnapshot | None) -> None:
+        """Somebody judged or changed the task while its worker lived on here."""
+        if found is None or found.run != run or found.id in node.tasks:
+            node.processes.abandon(run)
+            return
+        state = self.state(found, pid=node.processes.pid_of(run))
+        node.take_in(replace(state, phase=Phase.LIVE), [])
+        node.processes.read(run)
+        node.desync(found.id, f"it was called {found.status} while its worker lived on here")
+
+    def state(self, task: TaskSnapshot, *, used: float = 0.0, pid: int | None = None) -> TaskState:
+        """A task of the store as this term's; the limits of a run are those that it was started with."""
+        memo = self._memos.get(task.run)
+        options = options_from(memo["options"]) if isinstance(memo, dict) and "options" in memo else Options()
+        return TaskState(
+            task=replace(task, lease_owner=self._term),
+            options=options,
+            term=self._term,
+            epoch=self._epoch,
+            stored_version=task.version,
+            used=used,
+            pid=pid,
+        )
+
+    def unforked(self, task: TaskSnapshot) -> tuple[TaskState, list[Happened]]:
+        """It was stored as starting, but no forkserver was ever asked: back to the queue."""
+        state = replace(self.state(task), phase=Phase.SPAWNING)
+        return state, [(e.ForkserverLost(), f"{task.run}.unforked", datetime.now(UTC))]
+
+    def dead(self, task: TaskSnapshot) -> tuple[TaskState, list[Happened]]:
+        """Its worker is dead: what remains of it decides, and without remains nobody can know."""
+        remains = read_remains(self._paths.run_dir(task.run))
+        state = self.state(task)
+        if remains is None:
+            return state, [(e.HolderDead(BOTH_DEAD), f"{task.run}.dead", datetime.now(UTC))]
+        # Without `started` among what it said, a run that the store has as starting never ran user code.
+        phase = Phase.FORKED if task.started_at is None else Phase.LIVE
+        state = replace(state, phase=phase, given_up=phase is Phase.FORKED, timed_out=_was_timed_out(task))
+        return state, _replay(task, remains, self._paths.run_dir(task.run))
+
+
+def _take_in(node: Node, state: TaskState, happened: list[Happened]) -> None:
+    node.take_in(state, [])
+    for what, event_id, at in happened:
+        node.tasks.feed(state.task.id, what, event_id, at)
+
+
+def _was_timed_out(task: TaskSnapshot) -> bool:
+    return task.status is Status.STOPPING and task.stop is None
+
+
+def _replay(task: TaskSnapshot, remains: Remains, run_dir: Path) -> list[Happened]:
+    happened: list[Happened] = []
+    for data in remains.frames:
+        try:
+            frame = decode_up(data)
+            what = interpret(frame, run_dir)
+            if not isinstance(what, e.Ready | e.Answered | e.Checkpointed):
+                happened.append((what, f"{task.run}.{frame.number}", time_of(frame)))
+        except ProtocolError:
+            continue  # junk of the worker's own; the frames around it still count
+    if not any(isinstance(what, e.ResultArrived | e.FailureArrived) for what, _, _ in happened):
+        failure = Failure(FailureKind.CRASHED, "orphaned", ORPHANED)
+        happened.append((e.FailureArrived(failure), f"{task.run}.orphaned", datetime.now(UTC)))
+    happened.append((e.Exited(Exit(remains.code, remains.signal)), f"{task.run}.exit", datetime.now(UTC)))
+    return happened

@@ -1,0 +1,85 @@
+"""What a node knows of one task in its hands: the snapshot, and where its process stands."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from chong.store.model import Failure, TaskSnapshot
+from chong.supervisor.events import Asked
+from chong.supervisor.verdict import Evidence, Exit, Result
+from chong.worker.definition import Options
+
+
+class Phase(StrEnum):
+    """Where the process of the current attempt stands."""
+
+    IDLE = "idle"
+    """There is none, and none was asked for."""
+    CLAIMING = "claiming"
+    """The attempt is being stored; nothing was forked."""
+    SPAWNING = "spawning"
+    """The forkserver was asked for a worker."""
+    FORKED = "forked"
+    """The worker exists and was not told to go."""
+    GOING = "going"
+    """The worker was told to go; its `started` has not been seen."""
+    LIVE = "live"
+    """User code runs, or has run."""
+    ENDED = "ended"
+    """The process is gone; its end is being stored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskState:
+    """`task` is the state as decided, `stored_version` how much of it the store has.
+
+    epoch, downs: numbers of frames sent down. pause_number: the pause that waits for its answer.
+    used, since: running time used up before, and the monotonic second since which it runs on.
+    requeue_after: the delay of the next attempt, to be queued when the end of this one is stored.
+    """
+
+    task: TaskSnapshot
+    options: Options
+    term: str
+    epoch: int
+    stored_version: int = 0
+    start_version: int = 0
+    phase: Phase = Phase.IDLE
+    pid: int | None = None
+    downs: int = 0
+    pause_number: tuple[int, int] | None = None
+    pending_pause: Asked | None = None
+    used: float = 0.0
+    since: float | None = None
+    requeue_after: float | None = None
+    refusals: int = 0
+    result: Result | None = None
+    failure: Failure | None = None
+    timed_out: bool = False
+    start_timed_out: bool = False
+    given_up: bool = False
+    signalled: bool = False
+    desynced: bool = False
+
+    @property
+    def is_stop_asked(self) -> bool:
+        return self.task.stop is not None
+
+    @property
+    def has_process(self) -> bool:
+        return self.phase in {Phase.FORKED, Phase.GOING, Phase.LIVE}
+
+    def evidence(self, exit_: Exit) -> Evidence:
+        return Evidence(
+            exit=exit_,
+            result=self.result,
+            failure=self.failure,
+            stop_asked=self.is_stop_asked,
+            timed_out=self.timed_out,
+            start_timed_out=self.start_timed_out,
+            given_up=self.given_up and self.phase is not Phase.LIVE,
+            signalled=self.signalled,
+        )
+
+    def running_time(self, clock: float) -> float:
+        """Seconds of user code so far, pauses not counted."""
+        return self.used + (clock - self.since if self.since is not None else 0.0)

@@ -1,0 +1,244 @@
+"""The tasks in this node's hands: feeds events to `decide` and performs what it says."""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import structlog
+
+from chong.store.model import Beat, Failure, FailureKind
+from chong.supervisor import events as e
+from chong.supervisor.accepted import Accepted
+from chong.supervisor.checkpoints import Checkpoints
+from chong.supervisor.decide import decide
+from chong.supervisor.go import go_frame
+from chong.supervisor.loop import Loop, Timer
+from chong.supervisor.outbox import Outbox
+from chong.supervisor.paths import Paths
+from chong.supervisor.processes import Processes
+from chong.supervisor.queue import Place, TurnQueue
+from chong.supervisor.task_state import Phase, TaskState
+from chong.worker.wire import encode_down
+
+
+class Tasks:
+    """Lives in the loop's thread. A task is here from its acceptance until its final state is stored."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        paths: Paths,
+        outbox: Outbox,
+        queue: TurnQueue,
+        accepted: Accepted,
+        log: structlog.typing.FilteringBoundLogger,
+    ) -> None:
+        self._loop = loop
+        self._paths = paths
+        self._outbox = outbox
+        self._queue = queue
+        self._accepted = accepted
+        self._checkpoints = Checkpoints(paths.checkpoints)
+        self._log = log
+        self._states: dict[str, TaskState] = {}
+        self._timers: dict[tuple[str, e.TimerName], Timer] = {}
+        self._leased: set[str] = set()
+        self.leased_ids: tuple[str, ...] = ()
+        """The tasks whose leases are ours, for the lease keeper's thread: replaced whole, never changed."""
+        self.processes: Processes
+        """Set by the controller, which joins the two."""
+        self._performers: dict[type, Callable[[TaskState, Any], None]] = {
+            e.SaveState: self._save,
+            e.AddNote: self._note,
+            e.AnswerCommand: self._answer,
+            e.Beaten: self._beat,
+            e.Spawn: self._spawn,
+            e.SendGo: self._send_go,
+            e.SendDown: self._send_down,
+            e.ShutChannel: self._shut,
+            e.Signal: self._signal,
+            e.ForkserverStuck: self._forkserver_stuck,
+            e.Arm: self._arm,
+            e.Disarm: self._disarm,
+            e.Requeue: self._requeue,
+            e.LeaveQueue: self._leave_queue,
+            e.FreeSlot: self._free_slot,
+            e.Release: self._release,
+            e.Forget: self._forget,
+        }
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def __contains__(self, task_id: str) -> bool:
+        return task_id in self._states
+
+    def get(self, task_id: str) -> TaskState | None:
+        return self._states.get(task_id)
+
+    def all(self) -> list[TaskState]:
+        return list(self._states.values())
+
+    def add(self, state: TaskState, effects: list[e.Effect]) -> None:
+        """Take a task in, and perform what its first state asks for."""
+        self._states[state.task.id] = state
+        if state.pid is not None:
+            self._lease(state.task.id)
+            self._queue.occupy(state.task.id, place_of(state))
+        for effect in effects:
+            self._perform(state, effect)
+
+    def put(self, state: TaskState) -> None:
+        """Replace what is known of a task, without any event."""
+        self._states[state.task.id] = state
+
+    def feed(self, task_id: str, what: e.Happening, event_id: str, at: datetime | None = None) -> TaskState | None:
+        """Something happened to a task; returns its new state, None when it is not here."""
+        state = self._states.get(task_id)
+        if state is None:
+            return None
+        event = e.Event(what, at or datetime.now(UTC), time.monotonic(), event_id)
+        state, effects = decide(state, event)
+        self._states[task_id] = state
+        for effect in effects:
+            self._perform(state, effect)
+        return state
+
+    def stored(self, task_id: str, version: int) -> None:
+        """The store has this version: frames that led to it may leave their socket."""
+        state = self._states.get(task_id)
+        if state is None:
+            return
+        self.processes.pop_stored(state.task.run, version)
+        state = self.feed(task_id, e.Stored(version), f"{task_id}.stored.{version}")
+        if state is None or state.phase is Phase.IDLE:
+            self.unlease(task_id)
+
+    def keep_state(self, task_id: str, text: str) -> None:
+        self._checkpoints.keep(task_id, text)
+
+    # --- effects -------------------------------------------------------------------------------------------
+
+    def _perform(self, state: TaskState, effect: e.Effect) -> None:
+        self._performers[type(effect)](state, effect)
+
+    def _save(self, state: TaskState, save: e.SaveState) -> None:
+        self._outbox.add(save)
+        for transition in save.transitions:
+            self._log.info(
+                "task_moved",
+                task=state.task.id,
+                name=state.task.name,
+                version=transition.version,
+                source=transition.source,
+                target=transition.target,
+                actor=transition.actor,
+                reason=transition.reason,
+            )
+
+    def _note(self, _: TaskState, effect: e.AddNote) -> None:
+        self._outbox.add_note(effect.note)
+        self._log.warning("task_noted", task=effect.note.task_id, kind=effect.note.kind, detail=effect.note.detail)
+
+    def _answer(self, _: TaskState, effect: e.AnswerCommand) -> None:
+        self._outbox.add_completion(effect.completion)
+
+    def _beat(self, state: TaskState, effect: e.Beaten) -> None:
+        self._outbox.add_beat(Beat(state.task.id, datetime.now(UTC), effect.progress))
+
+    def _spawn(self, state: TaskState, _: e.Spawn) -> None:
+        task = state.task
+        self._lease(task.id)
+        title = " ".join(["chong: worker", task.name, *([task.bucket_key] if task.bucket_key else []), task.id[-8:]])
+        self.processes.spawn(task.run, title, {"options": asdict(state.options)})
+
+    def _send_go(self, state: TaskState, go: e.SendGo) -> None:
+        try:
+            params = self._accepted.params(state.task.id)
+            last = self._checkpoints.last(state.task.id)
+            frame = go_frame(go.number, state, params, last, self._paths.run_dir(state.task.run))
+        except (OSError, ValueError) as error:
+            gone = Failure(
+                FailureKind.PROTOCOL, "params_gone", f"the accepted parameters cannot be read: {error}"[:500]
+            )
+            self._later(state, e.FailureArrived(gone), "params_gone")
+            return
+        self.processes.send(state.task.run, frame)
+
+    def _send_down(self, state: TaskState, down: e.SendDown) -> None:
+        epoch, sequence = down.number
+        self.processes.send(state.task.run, encode_down(down.kind, epoch, sequence, reason=down.reason))
+
+    def _shut(self, state: TaskState, _: e.ShutChannel) -> None:
+        self.processes.shut(state.task.run)
+
+    def _signal(self, state: TaskState, effect: e.Signal) -> None:
+        self.processes.signal(state.task.run, effect.number, group=effect.group)
+
+    def _forkserver_stuck(self, state: TaskState, _: e.ForkserverStuck) -> None:
+        self._log.error("forkserver_stuck", task=state.task.id, seconds=state.options.start_timeout)
+        self.processes.kill_current()
+
+    def _arm(self, state: TaskState, arm: e.Arm) -> None:
+        self._disarm(state, e.Disarm(arm.name))
+        fired = partial(self._fire, state.task.id, state.task.run, arm.name)
+        self._timers[state.task.id, arm.name] = self._loop.later(arm.seconds, fired)
+
+    def _disarm(self, state: TaskState, effect: e.Disarm) -> None:
+        timer = self._timers.pop((state.task.id, effect.name), None)
+        if timer is not None:
+            timer.cancel()
+
+    def _fire(self, task_id: str, run: str, name: e.TimerName) -> None:
+        self._timers.pop((task_id, name), None)
+        self.feed(task_id, e.TimerFired(name), f"{run}.{name}")
+
+    def _requeue(self, state: TaskState, effect: e.Requeue) -> None:
+        self._loop.later(effect.delay, partial(self.enqueue, state.task.id))
+
+    def enqueue(self, task_id: str) -> None:
+        """Let a waiting task compete for a slot."""
+        state = self._states.get(task_id)
+        if state is not None and state.phase is Phase.IDLE and state.task.status.is_waiting:
+            self._queue.put(task_id, place_of(state), state.task.priority)
+
+    def _leave_queue(self, state: TaskState, _: e.LeaveQueue) -> None:
+        self._queue.remove(state.task.id)
+
+    def _free_slot(self, state: TaskState, _: e.FreeSlot) -> None:
+        self._queue.free(state.task.id)
+
+    def _release(self, state: TaskState, _: e.Release) -> None:
+        run = f"{state.task.id}.{state.task.attempt}"
+        self.processes.release(run)
+        self._checkpoints.drop_run(self._paths.run_dir(run))
+
+    def _forget(self, state: TaskState, _: e.Forget) -> None:
+        task_id = state.task.id
+        self._accepted.drop(task_id)
+        self._checkpoints.drop(task_id)
+        self._outbox.forget(task_id)
+        self.unlease(task_id)
+        for name in e.TimerName:
+            self._disarm(state, e.Disarm(name))
+        del self._states[task_id]
+
+    def _later(self, state: TaskState, what: e.Happening, suffix: str) -> None:
+        # Not at once: the effects of the event that led here have not all been performed.
+        self._loop.call(partial(self.feed, state.task.id, what, f"{state.task.run}.{suffix}"))
+
+    def _lease(self, task_id: str) -> None:
+        self._leased.add(task_id)
+        self.leased_ids = tuple(self._leased)
+
+    def unlease(self, task_id: str) -> None:
+        if task_id in self._leased:
+            self._leased.discard(task_id)
+            self.leased_ids = tuple(self._leased)
+
+
+def place_of(state: TaskState) -> Place:
+    return Place(state.task.bucket, state.task.name, state.options.max_parallel)

@@ -1,0 +1,35 @@
+"""What the tests of the command line share."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from cli_world import Answer, World
+
+from chong.cli.main import run
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    state = tmp_path / "state"
+    state.mkdir()
+    made = World(state)
+    yield made
+    made.store.close()
+
+
+@pytest.fixture
+def chong(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
+    """`chong ARGS` on the world, in this process: where a process of its own would add nothing but time."""
+    for name in ("DB", "NUM_BUCKETS", "OWNED_BUCKETS", "NODE", "RUNTIME_DIR"):
+        monkeypatch.delenv(f"CHONG_{name}", raising=False)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setenv("CHONG_STATE_DIR", str(world.state))
+
+    def called(*args: str) -> Answer:
+        capsys.readouterr()
+        code = run(args)
+        written = capsys.readouterr()
+        return Answer(code, written.out, written.err)
+
+    return called

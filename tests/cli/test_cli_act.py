@@ -1,0 +1,340 @@
+"""submit, stop, pause and resume: what is asked, what is refused, and what waiting says."""
+
+import json
+import re
+import socket
+import threading
+import time
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from cli_world import S, World
+
+from chong.store.errors import ConfigurationError, Refused, StoreUnavailable
+from chong.store.model import Action
+from chong.store.query import TaskQuery
+from chong.supervisor.client import Client, refusal_of
+from chong.supervisor.control_client import LINE_LIMIT, SupervisorUnreachable, submit_over
+from chong.supervisor.submission import Submission
+
+
+class FakeSupervisor:
+    """Answers each connection with the next of `answers`: a JSON value, bytes as they are, None hangs up."""
+
+    def __init__(self, path: Path, *answers: object) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.requests: list[dict] = []
+        self._answers = answers
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(10)
+        self._socket.bind(str(path))
+        self._socket.listen()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        for answer in self._answers:
+            connection, _ = self._socket.accept()
+            with connection, connection.makefile("rwb") as lines:
+                self.requests.append(json.loads(lines.readline()))
+                said = answer(self.requests[-1]) if callable(answer) else answer
+                if said is not None:
+                    lines.write(said if isinstance(said, bytes) else json.dumps(said).encode() + b"\n")
+        self._socket.close()
+
+
+def accepted(request: dict) -> dict:
+    return {"ok": True, "task": {"id": request["id"], "name": request["name"], "status": "queued"}}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "control.sock"
+
+
+def test_submit_over_sends_one_line_and_returns_the_task(path: Path):
+    """The line is the submission and its operation."""
+    server = FakeSupervisor(path, accepted)
+    submission = Submission(name="n", key="ключ", params={"a": 1})
+    assert submit_over(path, submission)["id"] == submission.id
+    assert server.requests == [
+        {"op": "submit", "name": "n", "key": "ключ", "params": {"a": 1}, "unique_key": None, "trigger": "manual",
+         "id": submission.id}
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [("refused", Refused), ("configuration", ConfigurationError), ("unavailable", StoreUnavailable), ("odd", Refused)],
+)
+def test_submit_over_raises_what_was_answered(path: Path, code, error):
+    """Each code of the protocol is an error of the tree."""
+    FakeSupervisor(path, {"ok": False, "code": code, "error": "because"})
+    with pytest.raises(error, match="because"):
+        submit_over(path, Submission(name="n"))
+
+
+@pytest.mark.parametrize("answer", [b"junk\n", b"[]\n", b'{"ok":true}\n', b'{"ok":true,"task":3}\n'])
+def test_submit_over_refuses_junk(path: Path, answer):
+    """An answer that is no answer is told as such."""
+    FakeSupervisor(path, answer)
+    with pytest.raises(Refused, match="not understood"):
+        submit_over(path, Submission(name="n"))
+
+
+def test_a_lost_answer_is_asked_for_again(path: Path):
+    """With the same id, so that nothing is accepted twice; a second loss says that the outcome is unknown."""
+    server = FakeSupervisor(path, None, accepted, b'{"ok":', None)
+    submission = Submission(name="n")
+    assert submit_over(path, submission)["id"] == submission.id
+    assert [request["id"] for request in server.requests] == [submission.id] * 2
+    with pytest.raises(SupervisorUnreachable, match=f"whether it accepted task {submission.id} is unknown"):
+        submit_over(path, submission)
+
+
+def test_a_silent_supervisor_is_given_up(path: Path):
+    """It accepted the connection and never answers."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        with pytest.raises(SupervisorUnreachable, match="did not answer"):
+            submit_over(path, Submission(name="n"), timeout=0.1)
+
+
+def test_a_long_socket_path_is_reached(tmp_path: Path, monkeypatch):
+    """More than the 107 bytes that an address holds."""
+    deep = tmp_path / ("d" * 100) / ("e" * 100)
+    deep.mkdir(parents=True)
+    monkeypatch.chdir(deep)
+    server = FakeSupervisor(Path("control.sock"), accepted)
+    assert submit_over(deep / "control.sock", Submission(name="n"))["name"] == "n"
+    assert len(server.requests) == 1
+
+
+def test_the_largest_submission_fits_a_line(path: Path):
+    """Its bounds are counted as the line is written, so a whole one always passes."""
+    FakeSupervisor(path, accepted)
+    submission = Submission(name="字" * 200, key="字" * 500, params={"a": "字" * 87_000}, unique_key="字" * 500)
+    assert len(json.dumps(submission.params, ensure_ascii=False).encode()) < LINE_LIMIT
+    assert submit_over(path, submission)["id"] == submission.id
+
+
+def test_submit_prints_the_id(world: World, chong):
+    """Values are JSON where they parse as JSON, text elsewhere; -p adds to --params."""
+    server = FakeSupervisor(world.state / "run" / "control.sock", accepted, accepted)
+    args = ["-p", "since=2024-01-01", "-p", "n=3", "-p", "x=NaN", "-p", "e=a=b", "-p", 'l=[1,"2"]']
+    answer = chong("submit", "n", "--key", "k", *args, "--params", '{"n": 1, "o": {}}', "--unique", "u")
+    assert (answer.code, answer.out) == (0, server.requests[0]["id"] + "\n")
+    assert server.requests[0]["params"] == {
+        "n": 3, "o": {}, "since": "2024-01-01", "x": "NaN", "e": "a=b", "l": [1, "2"]
+    }  # fmt: skip
+    assert (server.requests[0]["key"], server.requests[0]["unique_key"]) == ("k", "u")
+    assert set(chong("submit", "n", "--json").json) == {"id", "name", "status"}
+
+
+def test_submit_without_a_supervisor(world: World, chong):
+    """Exit 1, and the line says which node was meant, where, and what to look at."""
+    answer = chong("--node", "node-a", "submit", "n")
+    where = world.state / "run" / "control.sock"
+    line = f"chong: no supervisor of node node-a answers at {where}; is chong-supervisor running?\n"
+    assert (answer.code, answer.out, answer.err) == (1, "", line)
+
+
+@pytest.mark.parametrize(("status", "code"), [(S.SUCCEEDED, 0), (S.FAILED, 1), (S.STOPPED, 1)])
+def test_submit_waits_for_success(world: World, chong, status, code):
+    """Exit 0 says that it succeeded, nothing else does."""
+
+    def run_it(request: dict) -> dict:
+        threading.Timer(0.1, lambda: world.add(request["name"], status, id=request["id"])).start()
+        return accepted(request)
+
+    FakeSupervisor(world.state / "run" / "control.sock", run_it)
+    answer = chong("submit", "n", "--wait", "--json")
+    assert (answer.code, answer.json["status"]) == (code, status)
+
+
+def test_submit_waiting_tells_the_failure(world: World, chong):
+    """The id is on stdout for scripts, the cause on stderr for people."""
+
+    def run_it(request: dict) -> dict:
+        world.add(request["name"], S.FAILED, id=request["id"])
+        return accepted(request)
+
+    server = FakeSupervisor(world.state / "run" / "control.sock", run_it)
+    answer = chong("submit", "n", "--wait")
+    task_id = server.requests[0]["id"]
+    line = f"chong: task {task_id} ended as failed, exception ValueError: no such page\n"
+    assert (answer.code, answer.out, answer.err) == (1, task_id + "\n", line)
+
+
+def test_stop_is_requested(world: World, chong):
+    """Without --wait: accepted, and the state as it is now; the request is signed and reasoned."""
+    task = world.add()
+    answer = chong("stop", task.id, "--reason", "too slow", "--as", "olga")
+    assert (answer.code, answer.out) == (0, f"{task.id[-8:]} billing.sync: stop requested, now running\n")
+    command = world.store.commands(task.id)[0]
+    assert (command.action, command.issued_by, command.reason) == (Action.STOP, "olga", "too slow")
+    assert chong("stop", task.id).code == 0
+    assert "@" in world.store.commands(task.id)[1].issued_by
+
+
+def test_a_silent_node_is_named(world: World, chong):
+    """The request waits for a node that is down, and whoever asks should know."""
+    world.add_node("node-b", None, ttl=0.01)
+    time.sleep(0.02)
+    task = world.add(node="node-b")
+    assert re.search(
+        r"; node node-b has been silent for \S+ and acts on it when it is back", chong("stop", task.id).out
+    )
+
+
+@pytest.mark.parametrize("action", list(Action))
+@pytest.mark.parametrize("status", [S.SUCCEEDED, S.LOST, S.CANCELLED])
+def test_what_has_ended_cannot_be_asked(world: World, chong, action, status):
+    """Exit 1 with a clear line, and nothing is stored for it."""
+    task = world.add(status=status)
+    answer = chong(action.value, task.id)
+    line = f"chong: task {task.id} (billing.sync) has ended: it is {status}, nothing is left to {action}\n"
+    assert (answer.code, answer.out, answer.err) == (1, "", line)
+    assert world.store.commands(task.id) == []
+
+
+@pytest.mark.parametrize(
+    ("action", "refusing"),
+    [
+        (Action.STOP, set()),
+        (Action.PAUSE, {S.QUEUED, S.RETRYING, S.STOPPING}),
+        (Action.RESUME, {S.QUEUED, S.RETRYING, S.STOPPING}),
+    ],
+)
+def test_which_states_refuse(world: World, action, refusing):
+    """A stop is taken in every open state; a pause and its undoing need an attempt that is to go on."""
+    task = world.add()
+    refused = {status for status in S if refusal_of(action, replace(task, status=status))}
+    assert refused == refusing | {status for status in S if status.is_final}
+
+
+def test_one_refusal_does_not_hold_up_the_rest(world: World, chong):
+    """Everything that can be asked is, and the exit code tells that something could not."""
+    task, done = world.add(), world.add(status=S.SUCCEEDED)
+    answer = chong("stop", done.id, task.id)
+    assert (answer.code, len(answer.lines), len(answer.err.splitlines())) == (1, 1, 1)
+    assert len(world.store.commands(task.id)) == 1
+
+
+def test_filters_choose_what_can_be_asked(world: World, chong):
+    """Ended tasks that match are no mistake; neither is one task asked twice."""
+    first, second = world.add(bucket=3, bucket_key="k"), world.add(status=S.QUEUED, bucket=3, bucket_key="l")
+    world.add(status=S.SUCCEEDED, bucket=3, bucket_key="m")
+    world.add(bucket=4, bucket_key="n")
+    assert len(chong("pause", "--bucket", "3").lines) == 1
+    assert len(chong("stop", "--bucket", "3").lines) == 2
+    assert [command.action for command in world.store.commands(first.id)] == [Action.PAUSE, Action.STOP]
+    assert len(chong("stop", second.id, second.id[-7:]).lines) == 1
+
+
+class Node(threading.Thread):
+    """Takes the first command of a task, then does with it what `act` says."""
+
+    def __init__(self, world: World, act) -> None:
+        super().__init__(daemon=True)
+        self.world, self.act = world, act
+        self.start()
+
+    def run(self) -> None:
+        store = self.world.store
+        for _ in range(500):
+            claimed = store.claim_commands("node-a", "node-a.1", lease=timedelta(seconds=30))
+            if claimed:
+                return self.act(claimed[0])
+            time.sleep(0.01)
+        return None
+
+
+def test_waiting_for_a_stop(world: World, chong):
+    """It is in effect when the task has ended."""
+    task = world.add()
+
+    def act(_):
+        stopping = world.move(task, S.STOPPING)
+        time.sleep(0.1)
+        world.move(stopping, S.STOPPED, forced=True)
+
+    Node(world, act)
+    answer = chong("stop", task.id, "--wait", "--timeout", "5s")
+    assert answer.code == 0
+    assert ": stopped, by force, effective " in answer.out
+
+
+def test_waiting_for_a_pause_and_a_resume(world: World, chong):
+    """Paused, and running again."""
+    task = world.add()
+    moved = []
+
+    def act(command):
+        if command.action is Action.PAUSE:
+            moved.append(world.move(world.move(task, S.PAUSING), S.PAUSED))
+        else:
+            moved.append(world.move(moved[-1], S.RUNNING))
+        world.store.complete_command(command.id, "done")
+
+    for action, state in (("pause", "paused"), ("resume", "running")):
+        Node(world, act)
+        answer = chong(action, task.id, "--wait", "--timeout", "5s")
+        assert (answer.code, answer.out) == (0, f"{task.id[-8:]} billing.sync: {state}\n")
+
+
+@pytest.mark.parametrize(
+    ("action", "status", "code"), [("pause", S.SUCCEEDED, 1), ("stop", S.SUCCEEDED, 0), ("stop", S.LOST, 1)]
+)
+def test_waiting_ends_with_the_task(world: World, chong, action, status, code):
+    """A pause that the end overtook failed; a stop is content with any end that is known."""
+    task = world.add()
+    Node(world, lambda _: world.move(task, status))
+    answer = chong(action, task.id, "--wait", "--timeout", "5s")
+    assert (answer.code, str(status) in answer.out + answer.err) == (code, True)
+
+
+def test_waiting_tells_a_refusal_of_the_node(world: World, chong):
+    """The node has the last word."""
+    task = world.add()
+    Node(world, lambda command: world.store.complete_command(command.id, "refused", "not now"))
+    answer = chong("pause", task.id, "--wait", "--timeout", "5s")
+    assert (answer.code, answer.err) == (1, f"chong: {task.id[-8:]} billing.sync: pause refused: not now\n")
+
+
+def test_waiting_has_an_end(world: World, chong):
+    """Exit 1, and where the task stands."""
+    task = world.add()
+    answer = chong("stop", task.id, "--wait", "--timeout", "200ms")
+    line = f"chong: {task.id[-8:]} billing.sync: stop not in effect after 0.2s, now running\n"
+    assert (answer.code, answer.out, answer.err) == (1, "", line)
+
+
+def test_client_looks_through_its_filter(world: World):
+    """Owned buckets limit what a query shows; requests go to any task."""
+    ours, theirs = world.add(bucket=3, bucket_key="k"), world.add(bucket=9, bucket_key="l")
+    client = Client(world.store, issued_by="test", owned_buckets=range(4))
+    assert [task.id for task in client.query(TaskQuery())] == [ours.id]
+    assert client.query(TaskQuery(buckets=frozenset({9}))) == []
+    assert client.get(theirs.id) == world.store.get(theirs.id)
+    assert client.stop(theirs.id).action is Action.STOP
+    with pytest.raises(Refused, match="no task has the id"):
+        client.resume(Submission(name="x").id)
+    with pytest.raises(ConfigurationError, match="issued by"):
+        Client(world.store, issued_by="a\nb")
+
+
+def test_a_finished_command_needs_its_state(world: World, chong):
+    """A resume that only cancelled an open pause is done when the command is."""
+    task = world.add()
+
+    def act(command):
+        time.sleep(0.1)
+        world.store.complete_command(command.id, "done")
+
+    Node(world, act)
+    assert chong("resume", task.id, "--wait", "--timeout", "5s").code == 0
+    assert world.store.commands(task.id)[0].outcome == "done"

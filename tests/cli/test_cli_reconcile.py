@@ -1,0 +1,77 @@
+"""reconcile: who is called lost, and who is not."""
+
+import threading
+import time
+from datetime import timedelta
+
+import pytest
+from cli_world import TERM, S, World
+
+from chong.cli import upkeep
+from chong.store.errors import StoreUnavailable
+from chong.supervisor.reconcile import REASON
+
+
+def ids(answer):
+    return {row["id"] for row in answer.json}
+
+
+def past(world: World, *names: str, **facts):
+    """Running tasks whose lease of 0.3 s is past."""
+    tasks = [world.add(name, ttl=0.3, **facts) for name in names]
+    time.sleep(0.35)
+    return tasks
+
+
+def test_dry_run_answers_at_once(world: World, chong):
+    """Candidates are runs of ours with a past lease; nothing is written."""
+    world.add("alive")
+    world.add("waiting", S.QUEUED)
+    (ours,) = past(world, "ours", bucket=3, bucket_key="k")
+    assert ids(chong("reconcile", "--dry-run", "--json")) == {ours.id}
+    assert ids(chong("--owned-buckets", "0-3", "reconcile", "--dry-run", "--json")) == {ours.id}
+    assert ids(chong("--owned-buckets", "4-9", "reconcile", "--dry-run", "--json")) == set()
+    assert world.store.get(ours.id).status is S.RUNNING
+
+
+def test_a_dead_holder_is_called_lost_after_one_lease(world: World, chong):
+    """Only what nobody renewed while it was watched; exit 0, and the lost ones are printed."""
+    (dead,) = past(world, "dead")
+    alive = world.add("alive")
+    start = time.monotonic()
+    answer = chong("reconcile", "--json")
+    assert time.monotonic() - start >= 0.3
+    assert (answer.code, ids(answer)) == (0, {dead.id})
+    assert world.store.get(alive.id).status is S.RUNNING
+    last = world.store.history(dead.id)[-1]
+    assert (last.target, last.reason) == (S.LOST, REASON)
+    assert "@" in last.actor
+    assert chong("reconcile", "--json").json == []
+
+
+def test_a_holder_that_comes_back_is_spared(world: World, chong):
+    """A renewal while watched shows that somebody lives."""
+    (task,) = past(world, "slow")
+    threading.Timer(0.15, lambda: world.store.renew(TERM, [task.id], timedelta(seconds=30))).start()
+    assert chong("reconcile", "--json").json == []
+    assert world.store.get(task.id).status is S.RUNNING
+
+
+def test_an_outage_is_waited_out_but_not_for_ever(monkeypatch):
+    """As long as the store answers the patience is renewed."""
+    monkeypatch.setattr(upkeep, "PATIENCE", 0.1)
+    patience = upkeep.Patience()
+    for _ in range(3):
+        patience.sleep(0.06)
+        patience.note_answer(1, 30)
+    patience.sleep(0.11)
+    with pytest.raises(StoreUnavailable, match="has been out of reach"):
+        patience.sleep(0.01)
+
+
+def test_without_candidates_it_ends_at_once(world: World, chong):
+    """Nothing to watch."""
+    world.add()
+    start = time.monotonic()
+    assert chong("reconcile").code == 0
+    assert time.monotonic() - start < 0.3

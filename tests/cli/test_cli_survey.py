@@ -1,0 +1,102 @@
+"""Buckets, nodes, definitions, counts."""
+
+import pytest
+from cli_world import S, World
+
+from chong.store.model import CatalogueEntry, NodeRecord
+
+ROW = {"bucket", "owners", "live_owner", "state", "queued", "running", "expired", "oldest_wait", "mine"}
+
+
+def rows_of(answer):
+    return {row["bucket"]: row for row in answer.json}
+
+
+def test_a_node_without_partition_covers_all(world: World, chong):
+    """Only buckets with open work are shown, and keyless work as "-"."""
+    assert chong("buckets", "--json").json == []
+    world.add(bucket=3, bucket_key="k")
+    world.add(status=S.QUEUED)
+    world.add(status=S.SUCCEEDED, bucket=9, bucket_key="l")
+    rows = rows_of(chong("buckets", "--json"))
+    assert list(rows) == [None, 3]
+    assert set(rows[3]) == ROW
+    assert (rows[3]["owners"], rows[3]["state"], rows[3]["running"]) == (["node-a"], "OK", 1)
+    assert rows[None]["oldest_wait"] >= 0
+    assert "  -" in chong("buckets").lines[1]
+
+
+@pytest.fixture
+def partition(world: World) -> World:
+    """node-b: 0-3 and silent, node-c: 3-62; nobody has 63."""
+    world.store.declare_buckets("node-a", frozenset({0}))
+    world.add_node("node-b", frozenset(range(4)), ttl=0)
+    world.add_node("node-c", frozenset(range(3, 63)))
+    return world
+
+
+def test_duplicates_and_gaps_of_a_partition(partition: World, chong):
+    """Declarations decide; who is alive is told beside."""
+    rows = rows_of(chong("buckets", "--json"))
+    assert len(rows) == 64
+    assert (rows[0]["state"], rows[0]["owners"], rows[0]["live_owner"]) == ("DUPLICATE", ["node-a", "node-b"], "node-a")
+    assert (rows[1]["state"], rows[1]["owners"], rows[1]["live_owner"]) == ("OK", ["node-b"], None)
+    assert (rows[63]["state"], rows[63]["owners"], rows[63]["live_owner"]) == ("UNCOVERED", [], None)
+
+
+def test_keyless_work_is_uncovered_by_partitions(partition: World, chong):
+    """Only nodes without partition take it."""
+    partition.add()
+    assert rows_of(chong("buckets", "--json"))[None]["state"] == "UNCOVERED"
+
+
+def test_an_explicit_full_cover_is_no_partition(world: World, chong):
+    """Two nodes that own everything are not 64 duplicates."""
+    world.store.declare_buckets("node-a", frozenset(range(64)))
+    world.add_node("node-b", None)
+    assert {row["state"] for row in chong("buckets", "--json").json} == {"OK"}
+
+
+def test_mine_is_marked(partition: World, chong):
+    """By --owned-buckets; owning all marks all, saying nothing marks none."""
+
+    def marked(*args):
+        return {row["bucket"] for row in chong(*args, "buckets", "--json").json if row["mine"]}
+
+    assert marked("--owned-buckets", "3,20") == {3, 20}
+    assert marked() == set()
+    assert len(marked("--owned-buckets", "0-63")) == 64
+    assert chong("--owned-buckets", "1", "buckets").lines[2].startswith("*       1  OK")
+
+
+def test_nodes_tells_who_is_alive(partition: World, chong):
+    """The stored record and what the node declared."""
+    rows = {row["node"]: row for row in chong("nodes", "--json").json}
+    assert [rows[node]["is_live"] for node in ("node-a", "node-b", "node-c")] == [True, False, True]
+    assert set(rows["node-a"]) == set(NodeRecord.__dataclass_fields__) | {"buckets"}
+    assert rows["node-b"]["buckets"] == [0, 1, 2, 3]
+    text = chong("nodes").out
+    assert "silent" in text
+    assert "3-62" in text
+
+
+def test_tasks_shows_the_catalogue(world: World, chong):
+    """Per node, with the options that say something, and why a module failed to load."""
+    entry = CatalogueEntry(node="node-a", name="a", module="acme.tasks", options={"retries": 3, "timeout": None})
+    broken = CatalogueEntry(node="node-b", name="", module="acme.broken", error="ImportError: no acme")
+    world.store.publish_catalogue("node-a", [entry])
+    world.store.publish_catalogue("node-b", [broken])
+    assert [set(row) for row in chong("tasks", "--json").json] == [{"node", "name", "module", "options", "error"}] * 2
+    assert [row["node"] for row in chong("tasks", "--node", "node-b", "--json").json] == ["node-b"]
+    _, first, second = chong("tasks").lines
+    assert first.split() == ["node-a", "a", "acme.tasks", "retries=3", "-"]
+    assert second.split(maxsplit=4)[4] == "ImportError: no acme"
+
+
+def test_stats_counts_every_status(world: World, chong):
+    """Also those without tasks."""
+    world.add()
+    world.add(status=S.FAILED)
+    found = chong("stats", "--json").json
+    assert set(found) == set(S)
+    assert (found["running"], found["failed"], found["lost"]) == (1, 1, 0)

@@ -1,0 +1,24 @@
+"""Both stores of this package keep the contract."""
+
+from pathlib import Path
+
+import pytest
+
+from chong.store.conformance import StoreContract
+from chong.store.memory import InMemoryTaskStore
+from chong.store.specimens import SetClock
+from chong.store.sqlite import SqliteTaskStore
+
+
+class TestInMemory(StoreContract):
+    def make_store(self, clock: SetClock) -> InMemoryTaskStore:
+        return InMemoryTaskStore(clock)
+
+
+class TestSqlite(StoreContract):
+    @pytest.fixture(autouse=True)
+    def folder(self, tmp_path: Path):
+        self.path = tmp_path / "chong.db"
+
+    def make_store(self, clock: SetClock) -> SqliteTaskStore:
+        return SqliteTaskStore(self.path, clock=clock, checkpoints=True)

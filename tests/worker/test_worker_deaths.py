@@ -1,0 +1,141 @@
+"""Who dies, and what then lives: the hold, the ladder and the leash."""
+
+import json
+import os
+import signal
+import time
+
+import pytest
+from worker_bench import is_alive, kill, start_holder, wait_until
+
+
+def remains(node, run):
+    return json.loads((node.runs / run / "remains.json").read_text())
+
+
+def _workers(node):
+    return [pid for pid, words in node.processes().items() if "chong: worker" in words]
+
+
+def test_a_killed_supervisors_workers_are_held_and_handed_over(node):
+    node.start()
+    holder = start_holder(node, "sample.loop", "sample.quick")
+    kill(holder)
+    connection = node.connect()
+    assert connection.hello["served"] == "term-dead"
+    listed = {entry["run"]: entry for entry in connection.attach("term-2")}
+    assert listed["r0"]["memo"] == {"name": "sample.loop", "number": 0}
+    assert listed["r0"]["title"] == "chong: worker test"
+    assert not listed["r0"]["exited"]
+    assert connection.wait_for("exited", "r1")["code"] == 0 if not listed["r1"]["exited"] else listed["r1"]["code"] == 0
+    assert connection.runs["r1"].finish() == ["ready", "started", "result"]
+    run = connection.runs["r0"]
+    assert run.next()["kind"] == "ready"
+    run.wait_for("checkpoint")
+    run.number = [2, 0]
+    run.down("stop")
+    run.wait_for("stopping")
+    assert connection.release("r0")["code"] == 0
+
+
+def test_a_late_spawn_of_a_dead_supervisor_is_honoured_and_listed(node):
+    connection = node.start().attach()
+    connection.order("spawn", run="late", log=str(node.log("late")), title="t", memo=[1])
+    connection.close()
+    listed = node.connect().attach("term-2")
+    assert [(entry["run"], entry["memo"], entry["exited"]) for entry in listed] == [("late", [1], False)]
+
+
+def test_when_nobody_comes_the_ladder_ends_all_and_leaves_their_remains(node):
+    node.start(hold=0.3, ladder=0.6)
+    kill(start_holder(node, "sample.sleep", "sample.deaf", "sample.quick", "sample.spin"))
+    assert node.wait_end() == 0
+    assert node.processes() == {}
+    asleep, deaf, quick, spin = (remains(node, f"r{number}") for number in range(4))
+    assert (asleep["code"], asleep["signal"]) == (None, signal.SIGTERM)
+    assert (deaf["code"], deaf["signal"]) == (None, signal.SIGKILL)
+    assert (quick["code"], quick["signal"]) == (0, None)
+    assert spin["signal"] == signal.SIGTERM
+    assert quick["run"] == "r2"
+    assert quick["memo"] == {"name": "sample.quick", "number": 2}
+    assert [frame["kind"] for frame in quick["frames"]] == ["ready", "started", "result"]
+    assert [frame["n"] for frame in quick["frames"]] == [1, 2, 3]
+
+
+def test_an_attach_during_the_ladder_stops_it_for_the_living(node):
+    node.start(hold=0.2, ladder=30.0)
+    kill(start_holder(node, "sample.deaf", "sample.sleep"))
+    wait_until(lambda: len(node.processes()) == 2, "the first step of the ladder")
+    connection = node.connect()
+    listed = {entry["run"]: entry for entry in connection.attach("term-2")}
+    assert (listed["r1"]["exited"], listed["r1"]["signal"]) == (True, signal.SIGTERM)
+    assert not listed["r0"]["exited"]
+    assert is_alive(listed["r0"]["pid"])
+    os.kill(listed["r0"]["pid"], signal.SIGKILL)
+    assert connection.release("r0")["signal"] == signal.SIGKILL
+
+
+def test_a_frozen_worker_is_thawed_by_the_ladder(node):
+    node.start(hold=0.2, ladder=5.0)
+    holder = start_holder(node, "sample.block")
+    pid = wait_until(lambda: _workers(node), "the worker")[0]
+    os.kill(pid, signal.SIGSTOP)
+    kill(holder)
+    assert node.wait_end(3) == 0
+    assert remains(node, "r0")["signal"] == signal.SIGTERM
+
+
+def test_when_forkserver_and_supervisor_are_gone_the_leash_ends_the_workers(node, subreaper):
+    connection = node.start().attach()
+    names = ["sample.loop", "sample.spin", "sample.deaf", "sample.block"]
+    runs = [connection.start(f"r{number}", name) for number, name in enumerate(names)]
+    waiting = connection.spawn("before-go")
+    frozen = connection.start("frozen", "sample.block")
+    for run in (*runs, frozen):
+        run.wait_for("started")
+    os.kill(frozen.pid, signal.SIGSTOP)
+    pids = [run.pid for run in (*runs, frozen, waiting)]
+    node.kill()
+    assert all(is_alive(pid) for pid in pids)
+    start = time.monotonic()
+    os.close(connection.leash)
+    connection.leash = -1
+    wait_until(lambda: not any(is_alive(pid) for pid in pids), "the leash", 2)
+    assert time.monotonic() - start < 1
+
+
+def test_while_the_supervisor_holds_the_leash_workers_outlive_the_forkserver(node, subreaper):
+    connection = node.start().attach()
+    run = connection.start("r.1", "sample.loop")
+    run.wait_for("started")
+    node.kill()
+    run.wait_for("checkpoint")
+    run.down("stop")
+    run.wait_for("stopping")
+    run.finish()
+    end = wait_until(lambda: os.waitid(os.P_PID, run.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG), "the end")
+    assert (end.si_code, end.si_status) == (os.CLD_EXITED, 0)
+
+
+def test_the_group_of_a_worker_ends_by_the_leash_too(node, subreaper):
+    connection = node.start().attach()
+    run = connection.start("r.1", "sample.family", {"kind": "group", "linger": True})
+    grandchild = int(run.wait_for("checkpoint")["message"])
+    node.kill()
+    os.close(connection.leash)
+    connection.leash = -1
+    wait_until(lambda: not is_alive(run.pid) and not is_alive(grandchild), "the leash", 2)
+
+
+@pytest.mark.parametrize("moment", range(5))
+def test_a_supervisor_killed_at_any_moment_loses_no_frame(node, moment):
+    node.start()
+    holder = start_holder(node, *["sample.pages"] * 4)
+    time.sleep(moment * 0.002)  # not waited for: any moment will do
+    kill(holder)
+    connection = node.attach("term-2")
+    for number in range(4):
+        run = connection.runs[f"r{number}"]
+        assert run.finish()[:2] == ["ready", "started"]
+        assert run.kinds()[-1] == "result"
+        assert [frame["n"] for frame in run.frames] == list(range(1, len(run.frames) + 1))

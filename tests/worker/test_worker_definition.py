@@ -1,0 +1,59 @@
+from datetime import timedelta
+
+import pytest
+
+from chong.worker.definition import Definition, DefinitionError, Options, task
+
+
+def test_options_are_in_seconds_and_tags_sorted():
+    declared = task("a.b", timeout="1h30m", stop_grace=timedelta(seconds=2), tags={"b", "a"}, retries=3)(lambda ctx: 1)
+    assert declared.options == Options(timeout=5400.0, stop_grace=2.0, tags=("a", "b"), retries=3)
+
+
+def test_a_definition_can_be_called_like_its_function():
+    assert task("a")(lambda ctx, x: x)(None, x=2) == 2
+
+
+def test_a_function_without_parameters_wants_no_context():
+    assert not task("a")(lambda: None).wants_context
+    assert task("a")(lambda ctx: None).wants_context
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"timeout": 0}, "task 'a': timeout: expected more than 0, got 0"),
+        ({"timeout": "soon"}, "task 'a': timeout: expected a length of time like 30"),
+        ({"timeout": float("nan")}, "task 'a': timeout: expected a length of time of at least 0, got nan"),
+        ({"stop_grace": -1}, "task 'a': stop_grace: expected a length of time of at least 0, got -1"),
+        ({"kill_grace": True}, "task 'a': kill_grace: expected a length of time, got True"),
+        ({"start_timeout": 0}, "task 'a': start_timeout: expected more than 0"),
+        ({"retries": -1}, "task 'a': retries: expected a whole number of at least 0, got -1"),
+        ({"retries": 1.5}, "task 'a': retries: expected a whole number of at least 0, got 1.5"),
+        ({"max_parallel": 0}, "task 'a': max_parallel: expected a whole number of at least 1, got 0"),
+        ({"priority": "high"}, "task 'a': priority: expected a whole number, got 'high'"),
+        ({"tags": "io"}, "task 'a': tags: expected a set of strings, got the string 'io'"),
+        ({"tags": ["a\n"]}, "task 'a': tags: expected printable strings, got 'a\\n'"),
+    ],
+)
+def test_an_option_out_of_range_is_refused_at_once(options, words):
+    with pytest.raises(DefinitionError) as caught:
+        task("a", **options)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["", "with space", "x" * 201, "-dash", "new\nline", "ü", 7])
+def test_a_bad_name_is_refused(name):
+    with pytest.raises(DefinitionError, match="task name: expected 1 to 200 letters"):
+        task(name)
+
+
+def test_an_async_function_is_refused():
+    async def later(ctx: object) -> None: ...
+
+    with pytest.raises(DefinitionError, match="expected a plain function, got an async one"):
+        task("a")(later)
+
+
+def test_a_definition_is_what_the_name_stands_for():
+    assert isinstance(task("a")(print), Definition)

@@ -1,0 +1,270 @@
+"""The forkserver: catalogue, spawns, ends, and what may be thrown at it."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from worker_bench import is_alive, is_readable, kill, start_holder, wait_until
+
+
+def test_hello_names_generation_catalogue_and_the_term_before(node):
+    node.start()
+    first = node.connect()
+    assert first.hello == {
+        "op": "hello",
+        "protocol": 1,
+        "generation": 3,
+        "pid": node.pid,
+        "served": None,
+        "catalogue": str(node.catalogue_path),
+    }
+    assert stat.S_ISFIFO(os.fstat(first.leash).st_mode)
+    assert first.attach("term-a") == []
+    first.spawn("r.1")
+    first.close()
+    assert node.connect().hello["served"] == "term-a"
+
+
+def test_the_catalogue_shows_options_and_parameters(connection, node):
+    tasks = {entry["name"]: entry for entry in node.catalogue()["tasks"]}
+    assert tasks["sample.pages"] == {
+        "name": "sample.pages",
+        "module": "sample_tasks",
+        "parameters": "(since: str | None = None, count: int = 2)",
+        "options": {
+            "timeout": 600.0,
+            "stop_grace": 10.0,
+            "kill_grace": 5.0,
+            "start_timeout": 30.0,
+            "retries": 3,
+            "max_parallel": None,
+            "priority": 0,
+            "tags": ["io"],
+            "interruptible": False,
+        },
+    }
+    assert node.catalogue()["errors"] == []
+
+
+def test_a_bad_module_costs_only_its_own_tasks(node):
+    modules = {
+        "broken_import": "import no_such_module",
+        "broken_syntax": "def",
+        "broken_exit": "print('to its own output'); raise SystemExit(3)",
+        "broken_text": "class E(Exception):\n def __str__(self): raise E\nraise E",
+        "second": "from chong.worker import task\n@task('sample.quick')\ndef other(ctx): return 2",
+    }
+    for name, text in modules.items():
+        (node.root / f"{name}.py").write_text(text)
+    connection = node.start((*modules, "sample_tasks", "no.such.place")).attach()
+    errors = {entry["module"]: entry for entry in node.catalogue()["errors"]}
+    assert set(errors) == {
+        "broken_import",
+        "broken_syntax",
+        "broken_exit",
+        "broken_text",
+        "sample_tasks",
+        "no.such.place",
+    }
+    assert errors["broken_import"]["error"] == "ModuleNotFoundError: No module named 'no_such_module'"
+    assert "broken_import.py" in errors["broken_import"]["traceback"]
+    assert "got a second one beside second's" in errors["sample_tasks"]["error"]
+    assert "to its own output" in node.output()
+    assert connection.start("r.1", "sample.quick").wait_for("result")["value"] == 2
+
+
+def test_a_second_forkserver_of_the_generation_is_refused_by_the_lock(node):
+    node.start().connect()
+    words = ["flock", "--nonblock", str(node.root / "lock"), "true"]
+    assert subprocess.run(words, check=False).returncode == 1
+    node.kill()
+    assert subprocess.run(words, check=False).returncode == 0
+
+
+def test_a_repeated_spawn_is_reported_again_and_forks_once(connection):
+    run = connection.spawn("r.1")
+    connection.reports.clear()
+    assert connection.spawn("r.1").pid == run.pid
+    run.go("sample.quick")
+    connection.wait_for("exited", "r.1")
+    connection.reports.clear()
+    assert connection.spawn("r.1").pid == run.pid
+    assert connection.wait_for("exited", "r.1")["code"] == 0
+    assert run.finish().count("started") == 1
+
+
+def test_twenty_spawns_at_once_all_run(connection):
+    runs = [f"r{number}.1" for number in range(20)]
+    for run in runs:
+        connection.order("spawn", run=run, log=str(connection._node.log(run)), title="t", memo=None)
+    for run in runs:
+        connection.wait_for("spawned", run)
+        connection.runs[run].go("sample.pages")
+    for run in runs:
+        assert connection.release(run)["code"] == 0
+        assert connection.runs[run].finish()[-1] == "result"
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        {"run": "../r", "log": "/dev/null", "title": "t"},
+        {"run": "r", "log": "/no/such/place", "title": "t"},
+        {"run": "r", "log": "/dev/null", "title": 7},
+        {"run": "r", "log": "/dev/null", "title": "t\0"},
+        {"run": "r", "log": "/dev/null\0", "title": "t"},
+        {"run": ["r"], "log": "/dev/null", "title": "t"},
+        {"run": "r", "log": "/dev/null", "title": "t", "memo": "x" * 64_700},
+        {"run": "r", "log": "/dev/null", "title": "t", "memo": "\ud800"},
+    ],
+)
+def test_a_spawn_that_cannot_be_is_refused_with_a_reason(connection, order):
+    connection.order("spawn", **order)
+    refusal = connection.wait_for("refused")
+    assert refusal["run"] == order["run"]
+    assert refusal["reason"]
+    assert connection.start("r.2", "sample.quick").finish()[-1] == "result"
+
+
+def test_junk_does_not_end_a_forkserver(connection, node):
+    orders = (b"{}", b"[]", b'{"op":["spawn"]}', b'{"op":"release","run":{}}', b'{"op":"list"}')
+    deep = b'{"op":' + b"[" * 900 + b"]" * 900 + b"}"
+    deep_spawn = b'{"op":"spawn","run":"d","log":"/dev/null","title":"t","memo":' + b"[" * 960 + b"]" * 960 + b"}"
+    for junk in (b"\xff", b"x" * 70_000, deep, deep_spawn, *orders):
+        connection.socket.send(junk)
+    connection.order("release", run="unknown")
+    run = connection.spawn("r.1")
+    connection.order("release", run="r.1")  # it lives: not to be forgotten
+    run.go("sample.quick")
+    assert connection.release("r.1")["code"] == 0
+    assert "expected a run that has ended, got 'r.1'" in node.output()
+
+
+def test_a_worker_that_sends_junk_harms_nobody(node):
+    node.start(hold=0.2, ladder=0.2)
+    kill(start_holder(node, "sample.junk"))
+    assert node.wait_end() == 0
+    frames = json.loads((node.runs / "r0" / "remains.json").read_text())["frames"]
+    assert [frame.get("kind") for frame in frames] == ["ready", "started", None, "result"]
+
+
+def test_a_supervisor_that_does_not_read_blocks_nothing_and_loses_nothing(connection, node):
+    runs = [f"r{number}.1" for number in range(150)]
+    memo = "x" * 100
+    for run in runs:
+        connection.order("spawn", run=run, log=str(node.log(run)), title="t", memo=memo)
+    for run in runs:
+        connection.wait_for("spawned", run)
+    for run in runs:
+        connection.runs[run].socket.shutdown(2)
+    wait_until(lambda: all(is_readable(connection.runs[run].pidfd) for run in runs), "the ends")
+    for _ in range(20):
+        connection.order("attach", term="again")  # 150 lines each, which nobody reads
+    connection.order("spawn", run="late", log=str(node.log("late")), title="t", memo=None)
+    assert connection.spawn("late").wait_for("ready")
+    ends = {report["run"] for report in connection.reports if report["op"] == "exited"}
+    listed = {report["run"] for report in connection.reports if report["op"] == "worker" and report["exited"]}
+    assert ends | listed >= set(runs)
+
+
+@pytest.mark.parametrize("kind", ["group", "session", "silent", "forked"])
+@pytest.mark.parametrize("linger", [False, True])
+def test_grandchildren_end_with_the_run_before_its_exit_is_told(connection, kind, linger):
+    run = connection.start("r.1", "sample.family", {"kind": kind, "linger": linger})
+    other = connection.start("r.2", "sample.family", {"kind": kind, "linger": True})
+    grandchild = int(run.wait_for("checkpoint")["message"])
+    bystander = int(other.wait_for("checkpoint")["message"])
+    if linger:
+        assert is_alive(grandchild)
+        os.kill(run.pid, signal.SIGKILL)
+    connection.wait_for("exited", "r.1")
+    assert not is_alive(grandchild)
+    assert is_alive(bystander)
+    os.kill(other.pid, signal.SIGKILL)
+    connection.wait_for("exited", "r.2")
+
+
+def test_an_ended_run_stays_a_zombie_until_its_release(connection):
+    run = connection.start("r.1", "sample.quick")
+    connection.wait_for("exited", "r.1")
+    os.kill(run.pid, 0)
+    connection.order("release", run="r.1")
+    wait_until(lambda: not _exists(run.pid), "the reaping")
+
+
+def test_a_retired_generation_ends_with_its_last_run(connection, node):
+    run = connection.start("r.1", "sample.sleep")
+    connection.order("retire")
+    connection.order("spawn", run="r.2", log="/dev/null", title="t", memo=None)
+    assert "retired" in connection.wait_for("refused", "r.2")["reason"]
+    run.down("stop")
+    connection.release("r.1")
+    assert node.wait_end() == 0
+
+
+def test_without_runs_a_lost_supervisor_ends_it_at_once(connection, node):
+    connection.close()
+    assert node.wait_end() == 0
+
+
+def test_nobody_ever_connects(node):
+    node.start(hold=0.2)
+    assert node.wait_end() == 0
+
+
+def test_ctrl_c_does_not_reach_it(connection, node):
+    os.kill(node.pid, signal.SIGINT)
+    assert connection.start("r.1", "sample.quick").finish()[-1] == "result"
+    assert os.getsid(node.pid) == node.pid
+
+
+def test_titles_and_room_for_many(connection, node):
+    assert Path(f"/proc/{node.pid}/cmdline").read_text().rstrip("\0") == "chong: forkserver g3"
+    limits = Path(f"/proc/{node.pid}/limits").read_text().splitlines()
+    soft, hard = next(line.split()[3:5] for line in limits if line.startswith("Max open files"))
+    assert soft == hard
+
+
+def test_a_stranger_in_the_backlog_waits_and_is_passed_over(node):
+    connection = node.start(hold=1.0).attach()
+    run = connection.spawn("r.1")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
+        silent.connect(str(node.path))
+        successor = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with contextlib.closing(successor):
+            successor.connect(str(node.path))
+            assert not is_readable(silent.fileno(), 0.1)
+            connection.close()
+            assert is_readable(successor.fileno(), 5)
+    assert is_alive(run.pid) or node.wait_end() == 0
+
+
+def test_a_foreign_user_is_turned_away(node):
+    if os.getuid() != 0:
+        pytest.skip("needs root to become somebody else")
+    node.start()
+    node.root.chmod(0o755)
+    wait_until(node.catalogue_path.exists, "the imports")
+    node.path.chmod(0o777)
+    script = (
+        "import os,socket,sys\nos.setuid(65534)\ns=socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET)\n"
+        "s.connect(sys.argv[1])\nprint(s.recv(99))"
+    )
+    said = subprocess.run([sys.executable, "-c", script, str(node.path)], capture_output=True, check=False)
+    assert said.stdout == b"b''\n"
+    assert node.attach().start("r.1", "sample.quick").finish()[-1] == "result"
+
+
+def _exists(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

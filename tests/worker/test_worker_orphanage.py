@@ -1,0 +1,64 @@
+"""Decisions without a process: the hold's clock, and the forkserver's settings."""
+
+import json
+
+import pytest
+
+from chong.worker.orphanage import Act, Orphanage
+from chong.worker.settings import ForkserverSettings
+
+GIVEN = {
+    "generation": 1,
+    "listen_fd": 5,
+    "lock": "l",
+    "runs": "r",
+    "catalogue": "c",
+    "modules": ["m"],
+    "hold": 15.0,
+    "ladder": 7.5,
+}
+
+
+def test_each_step_is_due_once_and_in_order():
+    orphanage = Orphanage(hold=10, ladder=5)
+    orphanage.enter(100)
+    acts = [orphanage.next(now) for now in (100, 109.9, 110, 110.1, 112.9, 113, 114, 115, 200)]
+    nothing = Act.NOTHING
+    assert acts == [nothing, nothing, Act.TERM, nothing, nothing, Act.KILL, nothing, Act.LEAVE, nothing]
+
+
+def test_a_loss_seen_twice_does_not_prolong_the_hold():
+    orphanage = Orphanage(hold=10, ladder=5)
+    orphanage.enter(100)
+    orphanage.enter(109)
+    assert orphanage.next(110) is Act.TERM
+
+
+def test_an_attach_starts_the_clock_anew():
+    orphanage = Orphanage(hold=10, ladder=5)
+    orphanage.enter(100)
+    assert orphanage.next(111) is Act.TERM
+    assert orphanage.on_ladder
+    orphanage.leave()
+    assert not orphanage.is_open
+    assert orphanage.next(200) is Act.NOTHING
+    orphanage.enter(300)
+    assert not orphanage.on_ladder
+    assert orphanage.next(309) is Act.NOTHING
+
+
+def test_a_clock_that_leapt_takes_the_steps_one_by_one():
+    orphanage = Orphanage(hold=10, ladder=5)
+    orphanage.enter(0)
+    assert [orphanage.next(1000) for _ in range(3)] == [Act.TERM, Act.KILL, Act.LEAVE]
+
+
+def test_settings_come_as_one_object():
+    settings = ForkserverSettings.parse(json.dumps(GIVEN))
+    assert (settings.modules, settings.hold, settings.import_timeout) == (("m",), 15.0, 60.0)
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", json.dumps(GIVEN | {"mdules": []})])
+def test_settings_that_miss_or_add_a_key_are_refused(text):
+    with pytest.raises(ValueError, match="forkserver: expected an object with"):
+        ForkserverSettings.parse(text)

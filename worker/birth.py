@@ -1,0 +1,108 @@
+"""A worker's birth: the fork, and the way from the forkserver's process to a pristine one."""
+
+import gc
+import os
+import resource
+import signal
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from socket import AF_UNIX, SOCK_SEQPACKET, socketpair
+
+from setproctitle import setproctitle
+
+from chong.worker.definition import Definition
+from chong.worker.leash import arm_leash, check_leash
+from chong.worker.run import run_task
+from chong.worker.wire import CHANNEL_FD, LEASH_FD
+
+MARKER = "CHONG_RUN"
+"""The environment variable by which a descendant of a run is known wherever it went."""
+OOM_SCORE = b"500"
+LAST_FD = 1 << 20
+ALL_SIGNALS = frozenset(signal.valid_signals())
+
+
+@dataclass(frozen=True, slots=True)
+class Nursery:
+    """What every worker of this generation gets."""
+
+    definitions: Mapping[str, Definition]
+    leash: int
+    null: int
+    open_files: tuple[int, int]  # the limit before the forkserver raised it for itself
+
+
+@dataclass(frozen=True, slots=True)
+class Newborn:
+    pid: int
+    pidfd: int
+    channel: int  # the supervisor's end S
+
+
+def bear(nursery: Nursery, run: str, title: str, log: int) -> Newborn:
+    """Fork a worker whose output goes to `log`; OSError when there is no room for one."""
+    ours, theirs = (end.detach() for end in socketpair(AF_UNIX, SOCK_SEQPACKET))
+    try:
+        pid = _fork(nursery, run, title, log, theirs)
+        pidfd = os.pidfd_open(pid)  # its failure closes S: the child then ends before any `go`
+    except OSError:
+        os.close(ours)
+        raise
+    finally:
+        os.close(theirs)
+    return Newborn(pid, pidfd, ours)
+
+
+def _fork(nursery: Nursery, run: str, title: str, log: int, channel: int) -> int:
+    """All signals wait: one that came in between would be taken by the forkserver's handlers, and lost."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ALL_SIGNALS)
+    try:
+        pid = os.fork()
+        if pid == 0:
+            _be_worker(nursery, run, title, log, channel)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return pid
+
+
+def _be_worker(nursery: Nursery, run: str, title: str, log: int, channel: int) -> None:
+    """Never returns, whatever happens: the frames above belong to the forkserver."""
+    try:
+        _settle(nursery, log, channel)
+        os.environ[MARKER] = run
+        setproctitle(title)
+        gc.enable()
+        run_task(nursery.definitions)
+    except BaseException:  # noqa: BLE001
+        traceback.print_exc()
+    finally:
+        os._exit(70)
+
+
+def _settle(nursery: Nursery, log: int, channel: int) -> None:
+    """Dispositions, faulthandler, the core limit and random's seeding after a fork are the forkserver's work."""
+    os.setsid()
+    os.dup2(nursery.null, 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.dup2(channel, CHANNEL_FD, inheritable=False)
+    arm_leash(nursery.leash)
+    os.closerange(LEASH_FD + 1, LAST_FD)
+    check_leash()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_NOFILE, nursery.open_files)
+    _volunteer_for_oom()
+
+
+def _volunteer_for_oom() -> None:
+    try:
+        score = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        os.write(score, OOM_SCORE)
+    except OSError:
+        pass  # only lowering is refused: it already stands higher
+    finally:
+        os.close(score)

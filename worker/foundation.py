@@ -1,0 +1,94 @@
+"""What a forkserver does to its own process, before and after the imports, so that a fork has little left to do."""
+
+import contextlib
+import faulthandler
+import fcntl
+import gc
+import io
+import os
+import resource
+import select
+import signal
+import sys
+from dataclasses import dataclass
+
+from setproctitle import setproctitle
+
+from chong.worker.birth import MARKER
+from chong.worker.kernel import become_subreaper
+from chong.worker.settings import ForkserverSettings
+
+FIRST_OWN = 10
+"""Descriptors below are a worker's; placeholders keep them, so that no module's file is where the channel will be."""
+_KEPT_IGNORED = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
+_NOT_SETTABLE = frozenset({signal.SIGKILL, signal.SIGSTOP})
+
+
+@dataclass(frozen=True, slots=True)
+class Foundation:
+    listener: int
+    lock: int
+    null: int
+    epoll: select.epoll
+    open_files: tuple[int, int]
+
+    @classmethod
+    def lay(cls, settings: ForkserverSettings) -> "Foundation":
+        """Before the imports. BlockingIOError when another process holds the lock."""
+        with contextlib.suppress(PermissionError):  # it may lead a group already
+            os.setsid()
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        os.environ.pop(MARKER, None)  # this may be a task's child itself
+        become_subreaper()
+        open_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (open_files[1], open_files[1]))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        listener = _move_up(settings.listen_fd)
+        null = _move_up(os.open(os.devnull, os.O_RDWR))
+        _take_places(null)
+        os.set_blocking(listener, False)
+        lock = _lock(settings.lock)
+        setproctitle(f"chong: forkserver g{settings.generation}")
+        return cls(listener, lock, null, select.epoll(), open_files)
+
+    def settle(self) -> None:
+        """After the imports: undo what modules did to the process, and freeze the heap that workers share."""
+        _reset_signals()
+        faulthandler.enable(file=2)
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
+                stream.flush()
+        gc.disable()
+        gc.collect()
+        gc.freeze()
+
+
+def _move_up(descriptor: int) -> int:
+    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, FIRST_OWN)
+    os.close(descriptor)
+    return moved
+
+
+def _take_places(null: int) -> None:
+    os.dup2(null, 0)
+    for number in range(3, FIRST_OWN):
+        os.dup2(null, number, inheritable=False)
+
+
+def _lock(path: str) -> int:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return descriptor
+
+
+def _reset_signals() -> None:
+    """A module may have ignored SIGCHLD, which would lose every exit status."""
+    faulthandler.disable()
+    signal.set_wakeup_fd(-1)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    for number in signal.valid_signals() - _NOT_SETTABLE:
+        signal.signal(number, signal.SIG_IGN if number in _KEPT_IGNORED else signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())

@@ -1,0 +1,71 @@
+"""One run as the forkserver holds it, from its fork to its release."""
+
+import os
+import signal
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+Status = tuple[int | None, int | None]
+"""Exit code and signal: one of them, or neither when somebody else had reaped the process."""
+
+
+@dataclass(slots=True)
+class Held:
+    run: str
+    pid: int
+    pidfd: int
+    channel: int  # the supervisor's end S
+    memo: Any
+    title: str
+    log: tuple[int, int]  # device and inode
+    status: Status | None = None
+    exited: bool = False  # it ended, and nothing of it is left
+    released: bool = False
+
+    @classmethod
+    def identity_of(cls, log: int) -> tuple[int, int]:
+        facts = os.fstat(log)
+        return facts.st_dev, facts.st_ino
+
+    @property
+    def is_alive(self) -> bool:
+        return self.status is None
+
+    def facts(self) -> dict[str, Any]:
+        """What an attach hears of it."""
+        code, number = self.status if self.exited and self.status else (None, None)
+        identity = {"run": self.run, "pid": self.pid, "memo": self.memo, "title": self.title}
+        return identity | {"code": code, "signal": number, "exited": self.exited}
+
+    def descriptors(self) -> tuple[int, ...]:
+        return () if self.released else (self.channel, self.pidfd)
+
+    def read_status(self) -> Status | None:
+        """Leaves the zombie: its pid, and so its group, cannot be anybody else's until the release."""
+        try:
+            end = os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+        except ChildProcessError:
+            return (None, None)
+        if end is None:
+            return None
+        return (end.si_status, None) if end.si_code == os.CLD_EXITED else (None, end.si_status)
+
+    def signal_group(self, number: int) -> None:
+        """To the process itself as well: before its setsid it has no group of its own."""
+        try:
+            os.killpg(self.pid, number)
+        except OSError:
+            with suppress(OSError):
+                signal.pidfd_send_signal(self.pidfd, number)
+
+    def reap(self) -> None:
+        with suppress(ChildProcessError):
+            os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED | os.WNOHANG)
+        self.close()
+
+    def close(self) -> None:
+        """A worker that waits for its `go` ends by this."""
+        self.released = True
+        os.close(self.pidfd)
+        os.close(self.channel)

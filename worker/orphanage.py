@@ -1,0 +1,53 @@
+"""What happens to workers whose supervisor is gone: held for a while, then ended by the forkserver's own ladder."""
+
+import time
+from enum import Enum, auto
+
+KILL_SHARE = 0.6
+"""The part of the ladder after which SIGKILL follows SIGTERM."""
+STEP = 0.25
+
+
+class Act(Enum):
+    NOTHING = auto()
+    TERM = auto()
+    KILL = auto()
+    LEAVE = auto()
+
+
+def boot_time() -> float:
+    """Goes on while the machine is suspended, as leases do."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Orphanage:
+    """Pure: `next(now)` says what is due, each act once."""
+
+    def __init__(self, hold: float, ladder: float) -> None:
+        self._moments = ((Act.TERM, hold), (Act.KILL, hold + ladder * KILL_SHARE), (Act.LEAVE, hold + ladder))
+        self._since: float | None = None
+        self._done = 0
+
+    @property
+    def is_open(self) -> bool:
+        return self._since is not None
+
+    @property
+    def on_ladder(self) -> bool:
+        return self._done > 0
+
+    def enter(self, now: float) -> None:
+        if self._since is None:
+            self._since, self._done = now, 0
+
+    def leave(self) -> None:
+        self._since, self._done = None, 0
+
+    def next(self, now: float) -> Act:
+        if self._since is None or self._done == len(self._moments):
+            return Act.NOTHING
+        act, moment = self._moments[self._done]
+        if now < self._since + moment:
+            return Act.NOTHING
+        self._done += 1
+        return act

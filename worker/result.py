@@ -1,0 +1,133 @@
+"""JSON at the worker's edge: one validator, so that a value meets the same verdict whatever the store."""
+
+import math
+from json import JSONEncoder
+from typing import Any, TypeVar
+
+RESULT_LIMIT = 1024 * 1024
+STATE_LIMIT = 256 * 1024
+DEPTH_LIMIT = 100
+INT_LIMIT = 2**63
+PLACE_LIMIT = 200
+
+Place = tuple[Any, ...]
+Value = TypeVar("Value")
+
+encode_plain = JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+"""Encode what is known to be plain JSON; bound here, so that a task which replaces json.dumps harms only itself."""
+
+
+class ResultInvalid(ValueError):  # noqa: N818 -- a verdict
+    """The value is no JSON that every store takes; the text names the place, what was expected and what was got."""
+
+
+class ResultTooLarge(ValueError):  # noqa: N818 -- a verdict
+    """The value's JSON is longer than its limit."""
+
+
+def encode_result(value: Any) -> str:
+    """A task's result as JSON text; ResultInvalid or ResultTooLarge, and never another error."""
+    return _encode(value, "result", RESULT_LIMIT)
+
+
+def encode_state(value: Any) -> str:
+    """A checkpoint's state as JSON text, by the same rules within a smaller limit."""
+    return _encode(value, "state", STATE_LIMIT)
+
+
+def _encode(value: Any, root: str, limit: int) -> str:
+    plain = _Copy(root, limit).of(value, ())
+    text = encode_plain(plain)
+    size = len(text) if text.isascii() else len(text.encode())
+    if size > limit:
+        raise ResultTooLarge(f"{root}: expected at most {limit} bytes of JSON, got {size}")
+    return text
+
+
+class _Copy:
+    """A copy made of exact built-in types: what a subclass overrides is never called."""
+
+    def __init__(self, root: str, limit: int) -> None:
+        self._root = root
+        self._limit = limit
+        self._least = 0  # a lower bound of the text's length, so that 100 MB are refused before they are encoded
+
+    def of(self, value: Any, place: Place) -> Any:
+        if value is None or value is True or value is False:
+            return self._counted(value, 4)
+        kind = type(value)
+        if issubclass(kind, str):
+            return self._text(value, place)
+        if issubclass(kind, int):
+            return self._whole(value, place)
+        if issubclass(kind, float):
+            return self._real(value, place)
+        if len(place) >= DEPTH_LIMIT and issubclass(kind, dict | list | tuple):
+            raise self._invalid(place[:3], f"expected at most {DEPTH_LIMIT} levels, got more")
+        if issubclass(kind, dict):
+            return self._pairs(value, place)
+        if issubclass(kind, list):
+            return [self.of(item, (*place, index)) for index, item in enumerate(list.__iter__(self._seen(value)))]
+        if issubclass(kind, tuple):
+            return [self.of(item, (*place, index)) for index, item in enumerate(tuple.__iter__(value))]
+        raise self._invalid(place, f"expected a JSON value, got {_type_name(kind)}")
+
+    def _text(self, value: str, place: Place) -> str:
+        text = str.__str__(value) if type(value) is str else str.__add__(value, "")
+        self._counted(None, len(text) + 2)
+        if "\0" in text:
+            raise self._invalid(place, "expected text without NUL, got one")
+        if not text.isascii():
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise self._invalid(place, "expected text, got a lone surrogate") from None
+        return text
+
+    def _whole(self, value: int, place: Place) -> int:
+        number = int.__add__(value, 0)
+        if not -INT_LIMIT < number < INT_LIMIT:
+            raise self._invalid(place, f"expected a whole number of 64 bits, got one of {number.bit_length()}")
+        return self._counted(number, 1)
+
+    def _real(self, value: float, place: Place) -> float:
+        number = float.__float__(value)
+        if not math.isfinite(number):
+            raise self._invalid(place, f"expected a finite number, got {number!r}")
+        return self._counted(number, 3)
+
+    def _pairs(self, value: dict[Any, Any], place: Place) -> dict[str, Any]:
+        plain: dict[str, Any] = {}
+        for key, item in dict.items(value):
+            if not issubclass(type(key), str):
+                raise self._invalid(place, f"expected keys of type str, got {_type_name(type(key))}")
+            name = self._text(key, place)
+            if name in plain:
+                raise self._invalid((*place, name), "expected keys that differ as JSON, got this one twice")
+            plain[name] = self.of(item, (*place, name))
+        return self._counted(plain, 2)
+
+    def _seen(self, value: list[Any]) -> list[Any]:
+        return self._counted(value, 2)
+
+    def _counted(self, value: Value, least: int) -> Value:
+        self._least += least
+        if self._least > self._limit:
+            raise ResultTooLarge(f"{self._root}: expected at most {self._limit} bytes of JSON, got more")
+        return value
+
+    def _invalid(self, place: Place, reason: str) -> ResultInvalid:
+        steps = "".join(f"[{step}]" if isinstance(step, int) else f'["{_short(step)}"]' for step in place)
+        return ResultInvalid(f"{self._root}{_shortened(steps)}: {reason}")
+
+
+def _short(step: str) -> str:
+    return step[:40].encode("ascii", "backslashreplace").decode()
+
+
+def _shortened(steps: str) -> str:
+    return steps if len(steps) <= PLACE_LIMIT else f"{steps[:PLACE_LIMIT]}…"
+
+
+def _type_name(kind: type) -> str:
+    return str(type.__dict__["__name__"].__get__(kind))[:100].encode("ascii", "backslashreplace").decode()

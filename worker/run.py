@@ -1,0 +1,182 @@
+"""The run of one task in its worker: ready, go, started, user code, one verdict frame, the end."""
+
+import atexit
+import inspect
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from json import loads
+from pathlib import Path
+from typing import Any, NoReturn
+
+from chong.worker.channel import Channel
+from chong.worker.context import TaskContext, TaskStopped
+from chong.worker.definition import Definition
+from chong.worker.failure import Facts, describe, fact, shorten
+from chong.worker.result import ResultInvalid, ResultTooLarge, encode_plain, encode_result
+from chong.worker.runfile import write_file
+from chong.worker.wire import CHANNEL_FD, INLINE_LIMIT, Up
+
+
+def run_task(definitions: Mapping[str, Definition]) -> NoReturn:
+    """The rest of a worker's life; it never returns into the forkserver's code."""
+    channel = Channel(CHANNEL_FD)
+    signal.signal(signal.SIGURG, channel.note)
+    signal.siginterrupt(signal.SIGURG, False)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    go = _wait_for_go(channel)
+    run = _Run(channel, go)
+    run.live(definitions)
+
+
+def _wait_for_go(channel: Channel) -> dict[str, Any]:
+    channel.send(Up.READY)
+    while True:
+        channel.read()
+        if channel.closed or channel.stop is not None:
+            os._exit(0)  # given up before it began; without `started` that is proof
+        if channel.go is not None:
+            return channel.go
+        channel.wait(None)
+
+
+class _Run:
+    def __init__(self, channel: Channel, go: dict[str, Any]) -> None:
+        self._channel = channel
+        self._go = go
+        self._process = os.getpid()
+
+    def live(self, definitions: Mapping[str, Definition]) -> NoReturn:
+        if not self._channel.send(Up.STARTED):
+            os._exit(0)
+        try:
+            prepared = self._prepare(definitions)
+        except Exception as error:  # noqa: BLE001 -- what came from above is no reason to die silently
+            self._fail(describe(error, "protocol", self._fail_at_once))
+        if isinstance(prepared, dict):
+            self._fail(prepared)
+        self._perform(*prepared)
+
+    def _prepare(self, definitions: Mapping[str, Definition]) -> Facts | tuple[TaskContext, Callable[[], Any]]:
+        name = self._go["task"]["name"]
+        definition = definitions.get(name)
+        if definition is None:
+            return fact("import_error", "UnknownTask", f"task {name!r}: expected one that was imported, got none")
+        params = self._value("params") or {}
+        context = TaskContext(self._channel, self._go, params, self._value("last_checkpoint"))
+        arguments = (context,) if definition.wants_context else ()
+        if (mismatch := _mismatch(definition, arguments, params)) is not None:
+            return fact("exception", "TypeError", mismatch)
+        return context, partial(_call, definition, context, arguments, params)
+
+    def _value(self, name: str) -> Any:
+        """What `go` carries, or what lies in the file that it names."""
+        path = self._go.get(f"{name}_file")
+        if path is None:
+            return self._go.get(name)
+        return loads(Path(self._go["run_dir"], path).read_bytes())
+
+    def _perform(self, context: TaskContext, call: Callable[[], Any]) -> NoReturn:
+        try:
+            value = call()
+            self._leave_if_forked()
+            context.close()
+            text = encode_result(value)
+        except BaseException as error:  # noqa: BLE001 -- success needs a returned value
+            self._leave_if_forked()
+            context.close()
+            self._end_without_value(context, error)
+        self._succeed(text)
+
+    def _leave_if_forked(self) -> None:
+        """The task forked and its child came back here: only the worker itself speaks for the run."""
+        if os.getpid() != self._process:
+            _flush()
+            os._exit(0)
+
+    def _end_without_value(self, context: TaskContext, error: BaseException) -> NoReturn:
+        if isinstance(error, TaskStopped) and context.stop_requested:
+            self._leave(0)
+        if isinstance(error, ResultInvalid | ResultTooLarge) and _is_ours(error):
+            kind = "result_invalid" if isinstance(error, ResultInvalid) else "result_too_large"
+            self._fail(fact(kind, type(error).__name__, str(error)))
+        self._fail(describe(error, "exception", self._fail_at_once))
+
+    def _succeed(self, text: str) -> NoReturn:
+        try:
+            self._tell(Up.RESULT, "value", "result.json", text)
+        except OSError as error:
+            self._fail(describe(error, "exception", self._fail_at_once))
+        self._leave(0)
+
+    def _fail(self, facts: Facts) -> NoReturn:
+        with suppress(Exception):  # the log is a convenience, and the task may have closed it
+            sys.stderr.write(facts["traceback"] or facts["message"])
+            sys.stderr.write("\n")
+        self._tell_failure(facts)
+        self._leave(1)
+
+    def _fail_at_once(self, facts: Facts) -> NoReturn:
+        """Out of a signal handler, over code that does not let go: no teardown."""
+        self._tell_failure(facts)
+        os._exit(1)
+
+    def _tell_failure(self, facts: Facts) -> None:
+        try:
+            self._tell(Up.FAILURE, "failure", "failure.json", encode_plain(facts))
+        except OSError:
+            cut = facts | {"traceback": shorten(facts["traceback"], INLINE_LIMIT // 8)}
+            self._channel.send(Up.FAILURE, {"failure": encode_plain(cut)})
+
+    def _tell(self, kind: Up, field: str, name: str, text: str) -> None:
+        data = text.encode()
+        if len(data) <= INLINE_LIMIT:
+            self._channel.send(kind, {field: text})
+            return
+        write_file(Path(self._go["run_dir"], name), data)
+        self._channel.send(kind, {"file": encode_plain(name), "bytes": str(len(data))})
+
+    def _leave(self, code: int) -> NoReturn:
+        """As an interpreter would, but for the finalisation of what the forkserver shares."""
+        for step in (threading._shutdown, atexit._run_exitfuncs):  # type: ignore[attr-defined]  # noqa: SLF001
+            try:
+                step()
+            except BaseException:  # noqa: BLE001 -- the verdict is out
+                with suppress(BaseException):
+                    traceback.print_exc()
+        _flush()
+        os._exit(code)
+
+
+def _call(definition: Definition, context: TaskContext, arguments: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    if definition.options.interruptible:
+        context.interrupt_on_term()
+    return definition.function(*arguments, **params)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(BaseException):
+            stream.flush()
+
+
+def _mismatch(definition: Definition, arguments: tuple[Any, ...], params: Any) -> str | None:
+    if not isinstance(params, dict):
+        return f"task {definition.name!r}: expected parameters by name, got {type(params).__name__}"
+    signature = inspect.signature(definition.function)
+    try:
+        signature.bind(*arguments, **params)
+    except TypeError as error:
+        return f"task {definition.name!r}: {error}; expected {signature}"
+    return None
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Whether the validator refused the result, and not a checkpoint within the task."""
+    trace = error.__traceback__
+    return trace is not None and trace.tb_next is not None and trace.tb_next.tb_frame.f_code is encode_result.__code__

@@ -1,0 +1,43 @@
+"""An order to fork a worker, as it comes from a supervisor."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from chong.worker.result import encode_plain
+from chong.worker.wire import FRAME_LIMIT
+
+MEMO_LIMIT = FRAME_LIMIT - 1024
+"""Bytes of memo and title, so that the frame of a `worker` report holds them and the rest."""
+_RUN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnOrder:
+    """run: the attempt's identity. log: the path its output is appended to. memo: kept, and given back on attach."""
+
+    run: str
+    log: str
+    title: str
+    memo: Any
+
+    @classmethod
+    def parse(cls, message: dict[str, Any]) -> "SpawnOrder":
+        """ValueError unless an attach could list the run: what it says must fit a frame."""
+        run, log, title = (message.get(name) for name in ("run", "log", "title"))
+        if not (isinstance(run, str) and isinstance(log, str) and isinstance(title, str)) or "\0" in title:
+            raise ValueError("spawn: expected run, log and title as text, got something else")
+        if not _RUN.match(run):
+            raise ValueError(f"spawn: expected a run that can name a directory, got {run[:60]!r}")
+        memo = message.get("memo")
+        _check_size(memo, title)
+        return cls(run, log, title, memo)
+
+
+def _check_size(memo: Any, title: str) -> None:
+    try:
+        size = len(encode_plain([memo, title]).encode())
+    except (UnicodeEncodeError, RecursionError):
+        raise ValueError("spawn: expected a memo that can be sent back, got one that cannot") from None
+    if size > MEMO_LIMIT:
+        raise ValueError(f"spawn: expected memo and title of at most {MEMO_LIMIT} bytes, got {size}")

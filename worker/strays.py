@@ -1,0 +1,95 @@
+"""What is left of a run after its leader: orphans came to us, the subreaper, as children that nobody forked here."""
+
+import os
+import signal
+import threading
+from collections.abc import Collection, Mapping
+
+from chong.worker.birth import MARKER
+from chong.worker.held import Held
+
+_MARKER = f"{MARKER}=".encode()
+
+
+class Strays:
+    """Finds them, and says whose they are. A child cannot change its pid until it is reaped, and we alone reap."""
+
+    def __init__(self, runs: Mapping[str, Held]) -> None:
+        self._runs = runs
+        # Kept open: with every descriptor in use, ends must still be told.
+        self._children = os.open(f"/proc/self/task/{threading.get_native_id()}/children", os.O_RDONLY | os.O_CLOEXEC)
+        self._owners: dict[int, str] = {}
+
+    def find(self, leaders: Collection[int]) -> dict[int, str]:
+        """Living strays by pid, each with its run, which may be unknown by now; dead ones are reaped."""
+        unknown = self._read_children().difference(leaders)
+        if not unknown:
+            self._owners.clear()
+            return self._owners
+        living = {pid for pid in unknown if not _reap(pid)}
+        self._owners = {pid: owner for pid in living if (owner := self._owner(pid)) is not None}
+        return self._owners
+
+    def _read_children(self) -> set[int]:
+        text = b""
+        while part := os.pread(self._children, 1 << 16, len(text)):
+            text += part
+        return {int(pid) for pid in text.split()}
+
+    def _owner(self, pid: int) -> str | None:
+        known = self._owners.get(pid)
+        return known or self._owner_by_group(pid) or _owner_by_marker(pid) or self._owner_by_log(pid)
+
+    def _owner_by_group(self, pid: int) -> str | None:
+        try:
+            groups = {os.getpgid(pid), os.getsid(pid)}
+        except OSError:
+            return None
+        return next((held.run for held in self._runs.values() if held.pid in groups), None)
+
+    def _owner_by_log(self, pid: int) -> str | None:
+        """A fork without exec shows no marker, but where its output goes."""
+        try:
+            files = {_identity(f"/proc/{pid}/fd/{number}") for number in os.listdir(f"/proc/{pid}/fd")}  # noqa: PTH208
+        except OSError:
+            return None
+        return next((held.run for held in self._runs.values() if held.log in files), None)
+
+
+def end_stray(pid: int) -> int | None:
+    """SIGKILL by pidfd, which the caller watches; None when it is gone already."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError:
+        return None
+    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    return pidfd
+
+
+def _reap(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] != 0
+    except ChildProcessError:
+        return True
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        facts = os.stat(path)  # noqa: PTH116
+    except OSError:
+        return None
+    return facts.st_dev, facts.st_ino
+
+
+def _owner_by_marker(pid: int) -> str | None:
+    try:
+        descriptor = os.open(f"/proc/{pid}/environ", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        words = os.read(descriptor, 1 << 20).split(b"\0")
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return next((word[len(_MARKER) :].decode(errors="replace") for word in words if word.startswith(_MARKER)), None)
