@@ -24,8 +24,8 @@ from chong.supervisor.reconcile import Judge
 def reconcile(call: Invocation, *, dry_run: bool, as_json: bool) -> None:
     """Call runs lost whose supervisor is dead.
 
-    Covers --owned-buckets, or all without. Watches each lease that is past for one more lease before it judges, so
-    that neither an outage nor a wrong clock makes a living task lost. Prints the tasks that it called lost.
+    Covers --owned-buckets, or all without. Watches each lease until it is renewed, or has run out unrenewed for a
+    whole lease, so that neither an outage nor a wrong clock makes a living task lost. Prints what it called lost.
     """
     with reach(call) as reached:
         judge = Judge(reached.store, actor=default_issuer())
@@ -48,7 +48,7 @@ class Patience:
 
     def note_answer(self, count: int, seconds: float) -> None:
         self._answered = time.monotonic()
-        self._show(f"watching {count} past leases for at most {span(seconds)}")
+        self._show(f"watching {count} leases for at most {span(seconds)}")
 
     def sleep(self, seconds: float) -> None:
         if time.monotonic() - self._answered > PATIENCE:

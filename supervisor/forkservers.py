@@ -42,6 +42,7 @@ def attach_all(paths: Paths, term: str, on_trouble: Callable[[int, str], None]) 
             generation = Generation.at(number, path)
         except ConnectionRefusedError:
             path.unlink(missing_ok=True)
+            paths.catalogue(number).unlink(missing_ok=True)
             continue
         except OSError as error:
             on_trouble(number, str(error))

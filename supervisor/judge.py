@@ -24,6 +24,8 @@ class Watch:
 
     def __init__(self) -> None:
         self._seen: dict[str, _Sighting] = {}
+        self.renewed: set[str] = set()
+        """Leases that were seen renewed or in other hands since they were first seen: their holders live."""
 
     def observe(self, leases: Sequence[Lease], now: float) -> list[str]:
         """Take note of a reading at the monotonic second `now`; the ids of leases whose holder is dead."""
@@ -31,7 +33,10 @@ class Watch:
         seen = {}
         for lease in leases:
             known = self._seen.get(lease.task_id)
-            if known is None or (known.term, known.renewals) != (lease.term, lease.renewals):
+            if known is not None and (known.term, known.renewals) != (lease.term, lease.renewals):
+                self.renewed.add(lease.task_id)
+                known = None
+            if known is None:
                 known = _Sighting(lease.term, lease.renewals, now)
             seen[lease.task_id] = known
             if lease.is_past and now - known.since >= lease.ttl.total_seconds():

@@ -9,7 +9,7 @@ from chong.store.model import TaskSnapshot
 from chong.supervisor.courier import Courier
 from chong.supervisor.judge import Watch
 from chong.supervisor.loop import Loop
-from chong.supervisor.reconcile import Judge
+from chong.supervisor.reconcile import Judge, new_event_id
 
 
 class Leftovers:
@@ -32,24 +32,28 @@ class Leftovers:
         self._every = every
         self._on_lost = on_lost
         self._watch = Watch()
+        self._event_id = new_event_id()
+        self._dead: set[str] = set()
+        """Found dead, but whether the store took it is not known yet."""
 
     def begin(self) -> None:
-        if self._ids:
+        if self._ids or self._dead:
             self._courier.do(self._look)
 
     def _look(self) -> None:
         try:
             leases = self._judge.store.leases(self._ids)
-            dead = self._watch.observe(leases, time.monotonic())
-            lost = self._judge.expire(dead) if dead else []
+            self._dead |= set(self._watch.observe(leases, time.monotonic()))
+            lost = self._judge.expire(self._dead, self._event_id) if self._dead else []
         except StoreUnavailable:
             self._watch.forget()
         else:
-            self._ids = frozenset(lease.task_id for lease in leases).difference(task.id for task in lost)
+            self._ids = frozenset(lease.task_id for lease in leases).difference(self._dead)
+            self._dead.clear()
             if lost:
                 self._loop.call(partial(self._on_lost, lost))
         self._loop.call(self._look_later)
 
     def _look_later(self) -> None:
-        if self._ids:
+        if self._ids or self._dead:
             self._loop.later(self._every, self.begin)

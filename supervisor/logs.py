@@ -4,6 +4,7 @@ Lines are written by a thread behind a bounded queue: a reader that has stopped,
 are counted, and never the main loop.
 """
 
+import logging
 import queue
 import sys
 import threading
@@ -72,6 +73,7 @@ def set_up_logging(form: str) -> LogWriter:
             structlog.processors.format_exc_info,
             renderer,
         ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         logger_factory=structlog.PrintLoggerFactory(file=writer),  # type: ignore[arg-type]
         cache_logger_on_first_use=True,
     )

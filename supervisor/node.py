@@ -137,7 +137,9 @@ class Node:
         if state is None or str(state.task.attempt) != attempt:
             return 0  # a late word of a run that is over
         after = self.tasks.feed(task_id, what, event_id, at)
-        return after.task.version if after is not None and not after.desynced else 0
+        if after is None or after.desynced or after.task.version <= after.stored_version:
+            return 0
+        return after.task.version
 
     def kept_state(self, run: str, text: str) -> None:
         self.tasks.keep_state(run.rpartition(".")[0], text)

@@ -34,7 +34,7 @@ class Listener(Protocol):
     """Who is told what the processes do; called in the loop's thread."""
 
     def happened(self, run: str, what: e.Happening, event_id: str, at: datetime | None) -> int:
-        """Something happened to a run; returns the version of its task that has to be stored for it."""
+        """Something happened to a run; returns the version of its task still to be stored for it, 0 for none."""
 
     def kept_state(self, run: str, text: str) -> None:
         """A checkpoint carried a state, as JSON text."""
@@ -309,6 +309,7 @@ class Processes:
     def _read_frames(self, channel: RunChannel) -> None:
         for data in channel.peek():
             channel.seen(self._on_frame(channel, data))
+        channel.pop_stored(0)  # what needs no storing, such as checkpoints, makes room at once
 
     def _on_frame(self, channel: RunChannel, data: bytes) -> int:
         run_dir = self._paths.run_dir(channel.run)

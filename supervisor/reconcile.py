@@ -2,12 +2,12 @@
 
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from chong.store.contract import TaskStore
 from chong.store.errors import StoreUnavailable
-from chong.store.model import TaskSnapshot
+from chong.store.model import Lease, TaskSnapshot
 from chong.store.query import MAX_LIMIT, TaskQuery
 from chong.store.states import RUNS
 from chong.supervisor.judge import Watch
@@ -25,15 +25,20 @@ class Judge:
 
     def candidates(self, buckets: frozenset[int] | None) -> list[TaskSnapshot]:
         """The runs of these buckets (None: of all) whose lease is past by the store's clock."""
-        past = frozenset(lease.task_id for lease in self.store.leases() if lease.is_past)
-        if not past:
-            return []
-        query = TaskQuery(ids=past, buckets=buckets, statuses=RUNS, limit=MAX_LIMIT)
-        return self.store.query(query)
+        return self._runs(buckets, [lease for lease in self.store.leases() if lease.is_past])
 
-    def expire(self, ids: list[str]) -> list[TaskSnapshot]:
-        """Make them `lost`, where the store still finds their lease past; the others' holders came back."""
-        return self.store.expire(ids, f"expire.{uuid.uuid4().hex}", actor=self.actor, reason=REASON)
+    def _runs(self, buckets: frozenset[int] | None, leases: list[Lease]) -> list[TaskSnapshot]:
+        ids = frozenset(lease.task_id for lease in leases)
+        if not ids:
+            return []
+        return self.store.query(TaskQuery(ids=ids, buckets=buckets, statuses=RUNS, limit=MAX_LIMIT))
+
+    def expire(self, ids: Iterable[str], event_id: str) -> list[TaskSnapshot]:
+        """Make them `lost`, where the store still finds their lease past; the others' holders came back.
+
+        Called again with the same event id after an outage, it returns what the first call may have done.
+        """
+        return self.store.expire(sorted(ids), event_id, actor=self.actor, reason=REASON)
 
     def reconcile(
         self,
@@ -42,25 +47,33 @@ class Judge:
         on_wait: Callable[[int, float], None] = lambda _count, _seconds: None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> list[TaskSnapshot]:
-        """Watch the candidates for one lease of each, then expire those that nobody renewed.
+        """Watch every lease of these buckets until it is renewed, or has run out unrenewed; expire the latter.
 
-        `on_wait` hears how many are watched and for how many seconds at most. The store must answer all
-        along: an outage starts the watch anew.
+        Where all holders live this takes one renewal, for a dead one's run at most one lease. `on_wait` hears how
+        many are watched and for how many seconds at most. The store must answer all along: an outage starts the
+        watch anew.
         """
-        waiting = frozenset(task.id for task in self.candidates(buckets))
+        event_id = new_event_id()
         watch = Watch()
-        lost: list[TaskSnapshot] = []
-        while waiting:
+        waiting = {task.id for task in self._runs(buckets, self.store.leases())}
+        dead: set[str] = set()
+        lost: dict[str, TaskSnapshot] = {}
+        while waiting or dead:
             try:
-                leases = [lease for lease in self.store.leases(waiting) if lease.is_past]
-                dead = watch.observe(leases, time.monotonic())
-                lost += self.expire(dead) if dead else []
+                leases = self.store.leases(waiting)
+                dead |= set(watch.observe(leases, time.monotonic()))
+                lost |= {task.id: task for task in self.expire(dead, event_id)} if dead else {}
             except StoreUnavailable:
                 watch.forget()
                 sleep(LOOK_SECONDS)
                 continue
-            waiting = frozenset(lease.task_id for lease in leases).difference(dead)
+            waiting = {lease.task_id for lease in leases}.difference(dead, watch.renewed)
+            dead.clear()
             if waiting:
                 on_wait(len(waiting), max(lease.ttl.total_seconds() for lease in leases))
                 sleep(LOOK_SECONDS)
-        return lost
+        return list(lost.values())
+
+
+def new_event_id() -> str:
+    return f"expire.{uuid.uuid4().hex}"

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import fields
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import structlog
 
 from chong.store.model import Beat, Failure, FailureKind
+from chong.store.states import Status
 from chong.supervisor import events as e
 from chong.supervisor.accepted import Accepted
 from chong.supervisor.checkpoints import Checkpoints
@@ -21,6 +22,7 @@ from chong.supervisor.paths import Paths
 from chong.supervisor.processes import Processes
 from chong.supervisor.queue import Place, TurnQueue
 from chong.supervisor.task_state import Phase, TaskState
+from chong.worker.definition import Options
 from chong.worker.wire import encode_down
 
 
@@ -128,7 +130,8 @@ class Tasks:
     def _save(self, state: TaskState, save: e.SaveState) -> None:
         self._outbox.add(save)
         for transition in save.transitions:
-            self._log.info(
+            say = self._log.debug if transition.target in _QUIET else self._log.info
+            say(
                 "task_moved",
                 task=state.task.id,
                 name=state.task.name,
@@ -153,7 +156,7 @@ class Tasks:
         task = state.task
         self._lease(task.id)
         title = " ".join(["chong: worker", task.name, *([task.bucket_key] if task.bucket_key else []), task.id[-8:]])
-        self.processes.spawn(task.run, title, {"options": asdict(state.options)})
+        self.processes.spawn(task.run, title, {"options": {name: getattr(state.options, name) for name in _OPTIONS}})
 
     def _send_go(self, state: TaskState, go: e.SendGo) -> None:
         try:
@@ -238,6 +241,12 @@ class Tasks:
         if task_id in self._leased:
             self._leased.discard(task_id)
             self.leased_ids = tuple(self._leased)
+
+
+_QUIET = frozenset({Status.QUEUED, Status.STARTING, Status.RUNNING})
+"""Every task goes through these; the trail in the store has them."""
+
+_OPTIONS = tuple(field.name for field in fields(Options))
 
 
 def place_of(state: TaskState) -> Place:

@@ -51,7 +51,7 @@ def fork_limit_and_noops() -> Iterable[Figure]:
     from bench_fork import best_rate  # noqa: PLC0415 - it may be what fails
 
     before = best_rate()
-    noops = {parallel: _noop_rate(parallel) for parallel in (4, 8)}
+    noops = {parallel: _noop_rate(parallel) for parallel in (8, 16)}
     limit = max(before, best_rate())
     rate = max(noops.values())
     yield Figure("fork_limit", limit, "tasks/s")
@@ -65,7 +65,7 @@ def _noop_rate(parallel: int) -> float:
         parts = [[submission("bench.noop", id_) for id_ in ids[first::CLIENTS]] for first in range(CLIENTS)]
         with ThreadPoolExecutor(CLIENTS) as clients:
             list(clients.map(node.ask, parts))
-        wait_until("the no-op tasks ended", lambda: node.store.stats()[Status.SUCCEEDED] >= NOOPS, limit=90)
+        wait_until("the no-op tasks ended", lambda: node.store.stats()[Status.SUCCEEDED] == NOOPS, 90, look=0.25)
         trails = [node.store.history(id_) for id_ in ids]
         begin = min(trail[0].at for trail in trails)
         return NOOPS / (max(_stored(trail[-1].stored_at) for trail in trails) - begin).total_seconds()

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TextIO
 
 import psutil
 
@@ -27,12 +27,13 @@ class BenchError(Exception):
     """A figure cannot be had; the text says why."""
 
 
-def wait_until(what: str, condition: Callable[[], Any], limit: float = 60.0) -> None:
+def wait_until(what: str, condition: Callable[[], Any], limit: float = 60.0, look: float = LOOK) -> None:
+    """`look`: seconds between two looks; they cost the node something too."""
     deadline = time.monotonic() + limit
     while not condition():
         if time.monotonic() > deadline:
             raise BenchError(f"waited {limit:.0f} s in vain until {what}")
-        time.sleep(LOOK)
+        time.sleep(look)
 
 
 class Node:
@@ -65,8 +66,8 @@ class Node:
         if self.supervisor.poll() is not None:
             raise BenchError(f"the supervisor ended: {(self.state / 'supervisor.log').read_text()[-300:]}")
         try:
-            return bool(self.ask([{"op": "submit", "id": new_id(), "name": "bench.noop"}]))
-        except (OSError, BenchError):
+            return self.ask([]) == []
+        except OSError:
             return False
 
     def _end(self) -> None:
@@ -90,8 +91,9 @@ class Node:
         """Send requests over one connection, up to `window` of them unanswered; the answers."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.connect(str(self.state / "run" / "control.sock"))
-            lines = connection.makefile("rw", encoding="utf-8", newline="\n")
-            return list(_pipeline(lines, requests, window))
+            # Two objects: a text file opened for both forgets what it has read ahead whenever it writes.
+            answers = connection.makefile("r", encoding="utf-8", newline="\n")
+            return list(_pipeline(connection, answers, requests, window))
 
     def submit(self, name: str, count: int = 1) -> list[str]:
         """The ids of so many accepted tasks."""
@@ -115,18 +117,19 @@ def submission(name: str, task_id: str) -> dict[str, Any]:
     return {"op": "submit", "id": task_id, "name": name, "key": task_id, "params": {}}
 
 
-def _pipeline(lines: Any, requests: Sequence[dict[str, Any]], window: int) -> Iterable[dict[str, Any]]:
+def _pipeline(
+    connection: socket.socket, answers: TextIO, requests: Sequence[dict[str, Any]], window: int
+) -> Iterable[dict[str, Any]]:
     for sent, request in enumerate(requests):
-        lines.write(json.dumps(request) + "\n")
-        lines.flush()
+        connection.sendall((json.dumps(request) + "\n").encode())
         if sent >= window:
-            yield _answer(lines)
+            yield _answer(answers)
     for _ in requests[-window:]:
-        yield _answer(lines)
+        yield _answer(answers)
 
 
-def _answer(lines: Any) -> dict[str, Any]:
-    line = lines.readline()
+def _answer(answers: TextIO) -> dict[str, Any]:
+    line = answers.readline()
     answer: dict[str, Any] = json.loads(line) if line else {"ok": False, "error": "the connection was closed"}
     if not answer.get("ok"):
         raise BenchError(f"the node refused: {answer}")

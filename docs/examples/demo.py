@@ -181,7 +181,8 @@ def _interrupt(number: int, _frame: object) -> None:
 
 
 def main() -> int:
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _interrupt)
     shutil.rmtree(OUTPUT, ignore_errors=True)
     ARCHIVES.mkdir(parents=True)
     with tempfile.TemporaryDirectory(prefix="chong-demo-", ignore_cleanup_errors=True) as state:

@@ -1,0 +1,56 @@
+"""What the pages tell people to type exists."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import click
+import pytest
+
+from chong.cli.main import chong
+from chong.supervisor.main import supervise
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = (ROOT / "README.md", ROOT / "docs" / "tutorial.md")
+PROGRAMS = {"chong": chong, "chong-supervisor": supervise}
+
+
+def typed_lines() -> Iterator[str]:
+    """The lines of the pages' consoles that call chong."""
+    for page in PAGES:
+        for block in re.findall(r"```console\n(.*?)```", page.read_text(), re.DOTALL):
+            yield from re.findall(r"^\$ (?:\S*/)?(chong\S* .*?|chong)(?:; .*)?$", block, re.MULTILINE)
+
+
+def demo_lines() -> Iterator[str]:
+    """The demo's commands, from its source."""
+    text = (ROOT / "docs" / "examples" / "demo.py").read_text()
+    yield from re.findall(r'f?"(chong [a-z]+[^"]*)"', text)
+
+
+@cache
+def options_of(command: click.Command) -> frozenset[str]:
+    return frozenset(name for param in command.params for name in param.opts)
+
+
+@pytest.mark.parametrize("line", sorted({*typed_lines(), *demo_lines()}))
+def test_command_and_options_exist(line: str) -> None:
+    """No page names a command or an option that this version does not have."""
+    program, *words = shlex.split(line)
+    command: click.Command = PROGRAMS[program]
+    if isinstance(command, click.Group):
+        name = next(word for word in words if not word.startswith("-"))
+        found = command.get_command(click.Context(command), name)
+        assert found is not None, f"chong has no command {name}"
+        known = options_of(command) | options_of(found)
+    else:
+        known = options_of(command)
+    assert {word for word in words if re.match(r"--?[a-z]", word)} <= known | {"--help"}
+
+
+def test_pages_are_read_at_all() -> None:
+    """The test above would be content with nothing to check."""
+    assert len(set(typed_lines())) >= 15
+    assert len(set(demo_lines())) >= 10

@@ -1,0 +1,35 @@
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from node_bench import InProcess
+
+
+@pytest.fixture
+def bench() -> Iterator[InProcess]:
+    """A place for a node in this process, not started yet; at the end nothing of it may be left."""
+    made = InProcess()
+    try:
+        yield made
+    finally:
+        made.finish()
+
+
+@pytest.fixture
+def node(bench: InProcess) -> InProcess:
+    """A running node that owns every bucket."""
+    return bench.start()
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[InProcess]:
+    """As `node`, for all tests of a module that only submit tasks and look at how they end."""
+    made = InProcess()
+    try:
+        yield made.start()
+    finally:
+        made.finish()

@@ -1,0 +1,418 @@
+"""Whole nodes for tests: a `Controller` in the test's own process, or a real `chong-supervisor`."""
+
+import contextlib
+import ctypes
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import structlog
+from setproctitle import getproctitle, setproctitle
+
+from chong.store.ids import new_id
+from chong.store.model import Note, TaskSnapshot, Transition
+from chong.store.sqlite import SqliteTaskStore
+from chong.store.states import Status
+from chong.supervisor.controller import Controller
+from chong.supervisor.paths import Paths
+
+LIMIT = 40.0
+"""Seconds to wait for what must come; generous, the machine may be busy. What is promised is asserted on stored times."""
+LEASE = 3.0
+POLL = 0.05
+HERE = Path(__file__).parent
+S = Status
+
+
+def wait_until(condition: Callable[[], Any], what: str, limit: float = LIMIT) -> Any:
+    end = time.monotonic() + limit
+    while not (found := condition()):
+        assert time.monotonic() < end, f"{what}: not within {limit} s"
+        time.sleep(0.005)
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    """Zombies are not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def title_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def seconds(earlier: Any, later: Any) -> float:
+    return (later - earlier).total_seconds()
+
+
+@dataclass(frozen=True)
+class Answer:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+class Bench:
+    """A directory that a node lives in, and what can be seen of it from outside."""
+
+    is_supervisor = False
+
+    def __init__(self) -> None:
+        # Short: a socket's path has at most 107 bytes. Every process of the node has it as its working directory.
+        self.root = Path(tempfile.mkdtemp(prefix="chong-"))
+        self.state = self.root / "state"
+        self.paths = Paths(self.state, self.state / "run")
+        self.journal_path = self.root / "journal"
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("CHONG_")},
+            "PYTHONPATH": str(HERE),
+            "NODE_JOURNAL": str(self.journal_path),
+            "NODE_BENCH": str(self.root),
+        }
+
+    @cached_property
+    def store(self) -> SqliteTaskStore:
+        self.state.mkdir(mode=0o700, exist_ok=True)
+        return SqliteTaskStore(self.paths.default_store, checkpoints=self.is_supervisor)
+
+    # --- tasks -------------------------------------------------------------------------------------------------
+
+    def task(self, task_id: str) -> TaskSnapshot:
+        found = self.store.get(task_id)
+        assert found is not None, f"no task {task_id}"
+        return found
+
+    def wait_for(self, task_id: str, *statuses: Status, limit: float = LIMIT) -> TaskSnapshot:
+        """The task, as soon as it has one of these statuses; fails at once when it can never have."""
+        end = time.monotonic() + limit
+        while True:
+            found = self.store.get(task_id)
+            if found is not None and found.status in statuses:
+                return found
+            shown = f"{found.status}, {found.failure}" if found else "unknown"
+            assert found is None or not found.status.is_final, f"expected {statuses}, got {shown}"
+            assert time.monotonic() < end, f"expected {statuses} within {limit} s, got {shown}"
+            time.sleep(0.005)
+
+    def end_of(self, task_id: str, limit: float = LIMIT) -> TaskSnapshot:
+        return self.wait_for(task_id, *(status for status in S if status.is_final), limit=limit)
+
+    def ends_of(self, ids: Iterable[str], limit: float = LIMIT) -> list[TaskSnapshot]:
+        end = time.monotonic() + limit
+        return [self.end_of(task_id, max(0.1, end - time.monotonic())) for task_id in ids]
+
+    def trail(self, task_id: str) -> list[Status]:
+        return [transition.target for transition in self.store.history(task_id)]
+
+    def moment(self, task_id: str, status: Status) -> Transition:
+        """The last transition to this status."""
+        return [move for move in self.store.history(task_id) if move.target is status][-1]
+
+    def notes(self, task_id: str) -> dict[str, Note]:
+        return {note.kind: note for note in self.store.notes(task_id)}
+
+    def wait_for_note(self, task_id: str, kind: str) -> Note:
+        return wait_until(lambda: self.notes(task_id).get(kind), f"note {kind}")
+
+    def journal(self, word: str | None = None) -> list[dict[str, Any]]:
+        try:
+            lines = self.journal_path.read_text().splitlines()
+        except FileNotFoundError:
+            return []
+        entries = [json.loads(line) for line in lines]
+        return [entry for entry in entries if word in (None, entry["word"])]
+
+    def wait_for_word(self, task_id: str, word: str = "begin") -> dict[str, Any]:
+        """The task's own entry in the journal."""
+        found: list[dict[str, Any]] = wait_until(
+            lambda: [entry for entry in self.journal(word) if entry["id"] == task_id], f"{word} of {task_id}"
+        )
+        return found[-1]
+
+    def most_at_once(self, keys: Iterable[str | None] | None = None) -> int:
+        """How many were between their begin and their end at one moment, by their own account."""
+        wanted = None if keys is None else set(keys)
+        events = [
+            (entry["at"], {"begin": 1, "end": -1}[entry["word"]])
+            for entry in self.journal()
+            if wanted is None or entry["key"] in wanted
+        ]
+        running = most = 0
+        for _, step in sorted(events):
+            running += step
+            most = max(most, running)
+        return most
+
+    # --- processes ---------------------------------------------------------------------------------------------
+
+    def processes(self) -> dict[int, str]:
+        """All living processes of this node, by pid, with their titles."""
+        found = {}
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and int(entry.name) != os.getpid() and self._is_ours(entry):
+                found[int(entry.name)] = title_of(int(entry.name))
+        return {pid: title for pid, title in found.items() if is_alive(pid)}
+
+    def forkservers(self) -> list[int]:
+        return [pid for pid, title in self.processes().items() if title.startswith("chong: forkserver")]
+
+    def workers(self) -> list[int]:
+        return [pid for pid, title in self.processes().items() if title.startswith("chong: worker")]
+
+    def worker_of(self, task_id: str) -> int:
+        def look() -> int | None:
+            ours = (pid for pid, title in self.processes().items() if title.startswith("chong: worker"))
+            return next((pid for pid in ours if title_of(pid).endswith(task_id[-8:])), None)
+
+        return int(wait_until(look, f"worker of {task_id}"))
+
+    def sockets(self) -> list[str]:
+        return sorted(path.name for path in self.paths.runtime.glob("*.sock"))
+
+    def _is_ours(self, entry: Path) -> bool:
+        with contextlib.suppress(OSError):
+            if (entry / "cwd").readlink().is_relative_to(self.root):
+                return True
+            return str(self.root).encode() in (entry / "environ").read_bytes()
+        return False
+
+    # --- the end -----------------------------------------------------------------------------------------------
+
+    def kill_rest(self) -> dict[int, str]:
+        """What is still alive, killed."""
+        left = self.processes()
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return left
+
+    def check_gone(self) -> None:
+        """Nothing of the node may be left; a process may take a moment to be gone."""
+        with contextlib.suppress(AssertionError):
+            wait_until(lambda: not self.processes(), "end of all processes", 5)
+        assert self.kill_rest() == {}
+        assert self.sockets() == []
+
+    def remove(self) -> None:
+        if "store" in self.__dict__:
+            self.store.close()
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+class InProcess(Bench):
+    """A `Controller` in this process. `store_for` may wrap the store that the controller is given."""
+
+    controller: Controller
+    is_supervisor = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._before = (os.getcwd(), dict(os.environ), getproctitle(), descriptors(), children())
+        self._controllers: list[Controller] = []
+        os.chdir(self.root)
+        os.environ.clear()
+        os.environ.update(self.environment)
+        silence_logs()
+
+    def start(self, store: Any = None, **options: Any) -> "InProcess":
+        settings = {
+            "node": "node-a",
+            "lease_seconds": LEASE,
+            "poll_seconds": POLL,
+            "drain_seconds": 0.0,
+            "modules": ("node_tasks",),
+            "state_dir": self.state,
+            **options,
+        }
+        self.controller = Controller(store=store or self.store, **settings)
+        self._controllers.append(self.controller)
+        return self
+
+    def submit(self, name: str, key: str | None = None, /, *, unique_key: str | None = None, **params: Any) -> str:
+        return self.controller.submit(name, key=key, params=params, unique_key=unique_key).id
+
+    def submit_all(self, name: str, count: int, **params: Any) -> list[str]:
+        return [self.submit(name, **params) for _ in range(count)]
+
+    def run(self, name: str, key: str | None = None, /, **params: Any) -> TaskSnapshot:
+        """Submit it, and wait for its end."""
+        return self.end_of(self.submit(name, key, **params))
+
+    def begun(self, name: str, /, **params: Any) -> str:
+        """Submit it, and wait until its own code runs and is known to run."""
+        task_id = self.submit(name, **params)
+        self.wait_for_word(task_id)
+        self.wait_for(task_id, S.RUNNING)
+        return task_id
+
+    def close(self) -> None:
+        for controller in self._controllers:
+            controller.close()
+
+    def finish(self) -> None:
+        """Close, and fail when anything survives: process, child, socket or descriptor."""
+        directory, environment, title, files, kids = self._before
+        try:
+            self.close()
+            assert [c.fault for c in self._controllers if c.fault is not None] == []
+            self.check_gone()
+            self.store.close()
+            assert children() == kids
+            assert descriptors() == files
+        finally:
+            self.kill_rest()
+            self.remove()
+            reap(children() - kids)
+            os.chdir(directory)
+            os.environ.clear()
+            os.environ.update(environment)
+            setproctitle(title)
+            ctypes.CDLL(None).prctl(36, 0, 0, 0, 0)
+
+
+class Supervised(Bench):
+    """A real `chong-supervisor`, and `chong` beside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.supervisors: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def supervisor(self) -> subprocess.Popen[bytes]:
+        return self.supervisors[-1]
+
+    def start(self, *options: str, lease: float = LEASE, wait: bool = True) -> "Supervised":
+        """Start a term; with `wait` until it takes work."""
+        words = ["--state-dir", self.state, "--node", "node-a", "--tasks", "node_tasks", "--lease-seconds", lease]
+        words += ["--poll-seconds", POLL, "--drain", 0, "--log-format", "json", *options]
+        with (self.root / "supervisor.log").open("ab") as log:
+            offset = log.tell()
+            process = subprocess.Popen(
+                [sys.executable, "-m", "chong.supervisor.main", *map(str, words)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.root,
+                env=self.environment,
+            )
+        self.supervisors.append(process)
+        if wait:
+            wait_until(lambda: self._is_serving(offset), "a supervisor that takes work")
+        return self
+
+    def _is_serving(self, offset: int) -> bool:
+        assert self.supervisor.poll() is None, self.log()
+        said = self.log()[offset:]
+        return '"accepting"' in said and '"generation_ready"' in said
+
+    def log(self) -> str:
+        return (self.root / "supervisor.log").read_text(errors="replace")
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        lines = [line for line in self.log().splitlines() if line.startswith("{") and f'"{name}"' in line]
+        return [json.loads(line) for line in lines]
+
+    def kill(self) -> None:
+        """SIGKILL to the supervisor."""
+        self.supervisor.kill()
+        self.supervisor.wait()
+
+    def terminate(self, limit: float = LIMIT) -> int:
+        """SIGTERM, and its exit code."""
+        self.supervisor.terminate()
+        return self.supervisor.wait(limit)
+
+    def cli(self, *words: str) -> Answer:
+        done = subprocess.run(
+            [sys.executable, "-m", "chong.cli", *words],
+            env={**self.environment, "CHONG_STATE_DIR": str(self.state)},
+            cwd=self.root,
+            capture_output=True,
+            check=False,
+            timeout=LIMIT,
+        )
+        return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def refuse(self, *words: str) -> Answer:
+        """`chong-supervisor WORDS`, which is expected to end by itself."""
+        done = subprocess.run(
+            [sys.executable, "-m", "chong.supervisor.main", *words],
+            env=self.environment,
+            cwd=self.root,
+            capture_output=True,
+            check=False,
+            timeout=LIMIT,
+        )
+        return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def submit(self, name: str, /, key: str | None = None, **params: Any) -> str:
+        """Over the control socket, as `chong submit` does, without a process of its own."""
+        from chong.supervisor.control_client import submit_over  # noqa: PLC0415
+        from chong.supervisor.submission import Submission  # noqa: PLC0415
+
+        submission = Submission(name=name, key=key, params=params, id=new_id())
+        return str(submit_over(self.paths.control, submission)["id"])
+
+    def begun(self, name: str, /, **params: Any) -> str:
+        task_id = self.submit(name, **params)
+        self.wait_for_word(task_id)
+        self.wait_for(task_id, S.RUNNING)
+        return task_id
+
+    def finish(self) -> None:
+        """SIGTERM to the last term, and fail when anything survives."""
+        try:
+            if self.supervisors and self.supervisor.poll() is None:
+                assert self.terminate() == 0, self.log()
+                self.check_gone()
+            wait_until(lambda: not self.processes(), "end of all processes", 6 * LEASE)
+        finally:
+            for process in self.supervisors:
+                process.kill()
+                process.wait()
+            self.kill_rest()
+            self.remove()
+
+
+def silence_logs() -> None:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
+
+
+def descriptors() -> dict[str, int]:
+    """How many this process has open of each kind."""
+    found: dict[str, int] = {}
+    for link in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            kind = str(link.readlink()).split(":")[0]
+            found[kind] = found.get(kind, 0) + 1
+    return found
+
+
+def children() -> set[int]:
+    return {int(pid) for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
+
+
+def reap(pids: Iterable[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, 0)
