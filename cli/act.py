@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from chong.cli.exits import Exit
 from chong.cli.facts import one_line
 from chong.cli.filters import Filter, filtered
 from chong.cli.invocation import Invocation
@@ -21,6 +20,7 @@ from chong.store.errors import StoreUnavailable
 from chong.store.model import Action, TaskSnapshot
 from chong.store.states import Status
 from chong.supervisor.control_client import submit_over
+from chong.supervisor.exits import Exit
 from chong.supervisor.submission import Submission
 
 

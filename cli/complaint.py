@@ -4,10 +4,10 @@ import re
 
 import click
 
-from chong.cli.exits import Exit
 from chong.cli.find import AmbiguousId
 from chong.cli.render import escape
 from chong.store.errors import ChongError, ConfigurationError, StoreUnavailable
+from chong.supervisor.exits import Exit
 
 # Up to the last "@": a password that should have been percent-encoded is still a password.
 _URL_SECRET = re.compile(r"(://[^:@/\s]*:)\S*(@)")

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from chong.cli.exits import Exit
 from chong.cli.lazy import Entry, LazyGroup
 from chong.cli.option import option
+from chong.supervisor.exits import Exit
 
 COMMANDS = {
     "ps": Entry("chong.cli.look", "ps", "List tasks: running first, then waiting, with --all final ones."),

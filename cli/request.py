@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import click
 
-from chong.cli.exits import Exit
 from chong.cli.facts import one_line
 from chong.cli.filters import Filter
 from chong.cli.find import TAIL, find_one
@@ -23,6 +22,7 @@ from chong.store.model import Action, Command, NodeRecord, TaskSnapshot
 from chong.store.query import MAX_LIMIT
 from chong.store.states import RUNS, WAITING, Status
 from chong.supervisor.client import Client
+from chong.supervisor.exits import Exit
 
 _OPEN_TO = {
     Action.STOP: RUNS | WAITING,

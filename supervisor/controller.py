@@ -41,6 +41,7 @@ from chong.supervisor.processes import Processes
 from chong.supervisor.queue import Limits, TurnQueue
 from chong.supervisor.reconcile import Judge
 from chong.supervisor.recover import Findings, Scene, find
+from chong.supervisor.sampler import EVERY_SECONDS, Sampler
 from chong.supervisor.settings import Settings, owned
 from chong.supervisor.submission import Submission
 from chong.supervisor.takeover import Takeover
@@ -70,6 +71,7 @@ class Controller:
     _queue: TurnQueue
     _poller: CommandPoller
     _keeper: LeaseKeeper
+    _sampler: Sampler
     _drain_until: float
     _closer: threading.Thread
 
@@ -275,6 +277,11 @@ class Controller:
             on_commands=lambda commands: self._loop.call(partial(self._node.commands, commands)),
             on_error=lambda error: self._loop.call(partial(self._log.warning, "poll_failed", error=str(error))),
         )
+        self._sampler = Sampler(
+            every=min(EVERY_SECONDS, settings.renewal),
+            pids=self._tasks.worker_pids,
+            on_usage=lambda usages: self._loop.call(partial(self._tasks.used, usages)),
+        )
         self._thread = threading.Thread(target=self._run, name="chong-main", daemon=True)
 
     def _begin(self) -> None:
@@ -370,6 +377,7 @@ class Controller:
             findings, Judge(self._store, self._term), self._node, every=min(1.0, self._settings.renewal)
         )
         self._poller.start()
+        self._sampler.start()
         self._node.begin_accepting(findings.unsaved)
         if not self._met.done():
             self._met.set_result(None)
@@ -391,6 +399,7 @@ class Controller:
         self._wait_until(lambda: self._processes.is_empty, lambda: patience)
         self._keeper.close(CLOSE_SECONDS)
         self._poller.close(CLOSE_SECONDS)
+        self._sampler.close(CLOSE_SECONDS)
         self._call(self._shut_down)
         self._thread.join(CLOSE_SECONDS)
         self._courier.close(CLOSE_SECONDS)

@@ -11,6 +11,7 @@ from chong.store.buckets import parse_buckets
 from chong.store.errors import ChongError, ConfigurationError
 from chong.store.open import open_store
 from chong.supervisor.controller import Controller
+from chong.supervisor.exits import Exit
 from chong.supervisor.identity import read_identity
 from chong.supervisor.logs import FORMATS, set_up_logging
 from chong.supervisor.options import option, read_duration
@@ -84,6 +85,9 @@ def supervise(
         state_dir=state,
         runtime_dir=Path(runtime_dir).expanduser() if runtime_dir else None,
     )
+    # Blocked before the first thread starts, which inherits it, and taken by sigtimedwait below: no handler runs
+    # between two bytecodes, and no other thread takes a signal with its default action.
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     writer = set_up_logging(log_format)
     try:
         _run_node(settings, db or str(settings.paths.default_store))
@@ -92,8 +96,6 @@ def supervise(
 
 
 def _run_node(settings: Settings, url: str) -> None:
-    # Blocked in every thread, and taken by sigtimedwait below: no handler runs between two bytecodes.
-    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     settings.make_directories()
     with open_store(url, checkpoints=True) as store:
         controller = Controller(store=store, settings=settings)
@@ -105,7 +107,7 @@ def _wait_for_the_end(controller: Controller) -> None:
         if controller.fault is not None:
             # The next term takes the runs over; whatever is left in this one's memory cannot be trusted.
             sys.stderr.flush()
-            os._exit(1)
+            os._exit(Exit.REFUSED)
     controller.close_in_thread()
     while not controller.wait(LOOK_SECONDS):
         if signal.sigtimedwait(SIGNALS, 0) is not None:
@@ -119,14 +121,14 @@ def run() -> None:
     except click.exceptions.Exit as end:
         sys.exit(end.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        sys.exit(130)
+        sys.exit(Exit.INTERRUPTED)
     except click.ClickException as error:
         text = " ".join(error.format_message().rstrip(".").split())
         print(f"chong-supervisor: {text[:1].lower()}{text[1:]}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(Exit.USAGE)
     except ChongError as error:
         print(f"chong-supervisor: {' '.join(str(error).split())}", file=sys.stderr)
-        sys.exit(2 if isinstance(error, ConfigurationError) else 1)
+        sys.exit(Exit.USAGE if isinstance(error, ConfigurationError) else Exit.REFUSED)
 
 
 if __name__ == "__main__":

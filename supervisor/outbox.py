@@ -83,7 +83,9 @@ class Outbox:
         self._completions.append(completion)
 
     def add_beat(self, beat: Beat) -> None:
-        self._beats[beat.task_id] = beat
+        """Of each part of a beat the newest is kept."""
+        earlier = self._beats.get(beat.task_id)
+        self._beats[beat.task_id] = beat if earlier is None else _merged(earlier, beat)
 
     def take(self, *, beats: bool) -> Batch:
         """The next writes, at most one per task and `BATCH` in all; only one batch may be out at a time."""
@@ -103,7 +105,8 @@ class Outbox:
     def put_back(self, batch: Batch) -> None:
         """The store was away: nothing is lost, a beat only if a newer one has come."""
         for beat in batch.beats:
-            self._beats.setdefault(beat.task_id, beat)
+            newer = self._beats.get(beat.task_id)
+            self._beats[beat.task_id] = beat if newer is None else _merged(beat, newer)
 
     def settle(self, batch: Batch) -> None:
         """The batch was written; refused saves are dropped with all that was to follow them."""
@@ -143,6 +146,15 @@ class Outbox:
             del self._saves[task_id]
         if not save.snapshot.status.is_run:
             self._beats.pop(task_id, None)
+
+
+def _merged(earlier: Beat, later: Beat) -> Beat:
+    return Beat(
+        later.task_id,
+        later.heartbeat_at or earlier.heartbeat_at,
+        later.progress or earlier.progress,
+        later.usage or earlier.usage,
+    )
 
 
 def _joined(earlier: Save, later: Save) -> Save:

@@ -121,16 +121,27 @@ class Processes:
             self._kill(self._current)
 
     def close(self) -> None:
-        """End what is left, at once: forkservers by SIGKILL, their workers by the leash."""
+        """Let go of what is left, at once. Workers end; a forkserver without unreleased runs does too.
+
+        One whose runs' ends are not all stored is only left alone: it keeps them for the next term, by its hold
+        time at most.
+        """
         self._ending = True
-        for generation in list(self._generations.values()):
-            self._kill(generation)
-            self._forget_generation(generation)
-        for run in list(self._channels):
+        keepers = {home.number for home in self._homes.values()}
+        for run, channel in list(self._channels.items()):
+            if not channel.has_ended:
+                channel.signal(signal.SIGKILL, group=True)
+                channel.signal(signal.SIGKILL, group=False)
             self._drop_channel(run)
-        for process in self._children.values():
-            process.wait()
-        self._children.clear()
+        for generation in list(self._generations.values()):
+            if generation.number not in keepers:
+                self._kill(generation)
+                self._forget_generation(generation)
+            generation.close()
+            generation.let_leash_go()
+        for number, process in self._children.items():
+            if number not in keepers:
+                process.wait()
 
     def _host(self, generation: Generation) -> None:
         self._generations[generation.number] = generation
@@ -257,12 +268,13 @@ class Processes:
         self.signal(run, signal.SIGKILL, group=True)
         self.read(run)
 
-    def send(self, run: str, frame: bytes) -> bool:
-        """Send a frame down and wake the worker; False when it cannot be sent."""
+    def send(self, run: str, frame: bytes, *, wake: bool) -> bool:
+        """Send a frame down, and interrupt user code to look at it; False when it cannot be sent."""
         channel = self._channels.get(run)
         if channel is None or not channel.send(frame):
             return False
-        channel.wake()
+        if wake:
+            channel.wake()
         return True
 
     def shut(self, run: str) -> None:

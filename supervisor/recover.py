@@ -162,9 +162,10 @@ def _sort_accepted(store: TaskStore, scene: Scene, findings: Findings, tasks: Ma
     for task_id, submission in scene.accepted.items():
         if task_id in tasks:
             continue
-        if store.get(task_id) is None:
+        found = store.get(task_id)
+        if found is None:
             findings.unsaved.append(submission)
-        else:
+        elif found.status.is_final:
             findings.ended.append(task_id)
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import structlog
 
-from chong.store.model import Beat, Failure, FailureKind
+from chong.store.errors import ConfigurationError
+from chong.store.model import Beat, Failure, FailureKind, Usage
 from chong.store.states import Status
 from chong.supervisor import events as e
 from chong.supervisor.accepted import Accepted
@@ -97,6 +98,15 @@ class Tasks:
         """Replace what is known of a task, without any event."""
         self._states[state.task.id] = state
 
+    def worker_pids(self) -> dict[str, int]:
+        """The living workers by task id; safe to call from other threads."""
+        return {s.task.id: s.pid for s in list(self._states.values()) if s.has_process and s.pid is not None}
+
+    def used(self, usages: dict[str, Usage]) -> None:
+        for task_id, usage in usages.items():
+            if task_id in self._leased:
+                self._outbox.add_beat(Beat(task_id, usage=usage))
+
     def feed(self, task_id: str, what: e.Happening, event_id: str, at: datetime | None = None) -> TaskState | None:
         """Something happened to a task; returns its new state, None when it is not here."""
         state = self._states.get(task_id)
@@ -163,17 +173,17 @@ class Tasks:
             params = self._accepted.params(state.task.id)
             last = self._checkpoints.last(state.task.id)
             frame = go_frame(go.number, state, params, last, self._paths.run_dir(state.task.run))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, ConfigurationError) as error:
             gone = Failure(
                 FailureKind.PROTOCOL, "params_gone", f"the accepted parameters cannot be read: {error}"[:500]
             )
             self._later(state, e.FailureArrived(gone), "params_gone")
             return
-        self.processes.send(state.task.run, frame)
+        self.processes.send(state.task.run, frame, wake=False)  # it waits for this frame
 
     def _send_down(self, state: TaskState, down: e.SendDown) -> None:
         epoch, sequence = down.number
-        self.processes.send(state.task.run, encode_down(down.kind, epoch, sequence, reason=down.reason))
+        self.processes.send(state.task.run, encode_down(down.kind, epoch, sequence, reason=down.reason), wake=True)
 
     def _shut(self, state: TaskState, _: e.ShutChannel) -> None:
         self.processes.shut(state.task.run)

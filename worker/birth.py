@@ -12,6 +12,7 @@ from socket import AF_UNIX, SOCK_SEQPACKET, socketpair
 from setproctitle import setproctitle
 
 from chong.worker.definition import Definition
+from chong.worker.exithandlers import forget_exit_handlers
 from chong.worker.leash import arm_leash, check_leash
 from chong.worker.run import run_task
 from chong.worker.wire import CHANNEL_FD, LEASH_FD
@@ -72,6 +73,7 @@ def _be_worker(nursery: Nursery, run: str, title: str, log: int, channel: int) -
         _settle(nursery, log, channel)
         os.environ[MARKER] = run
         setproctitle(title)
+        forget_exit_handlers()
         gc.enable()
         run_task(nursery.definitions)
     except BaseException:  # noqa: BLE001

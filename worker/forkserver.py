@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from chong.worker.birth import Nursery, bear
 from chong.worker.catalogue import Catalogue
 from chong.worker.control import Control, Gone, accept
+from chong.worker.exithandlers import run_exit_handlers
 from chong.worker.foundation import Foundation
 from chong.worker.held import Held
 from chong.worker.leash import make_leash
@@ -26,6 +27,8 @@ from chong.worker.strays import Strays, end_stray
 from chong.worker.watch import Watch, attempt, complain
 from chong.worker.wire import PROTOCOL_VERSION, Order, ProtocolError, Report
 
+EXIT_SECONDS = 5
+"""For what task modules registered for the exit of the process that imported them."""
 SWEEP_PERIOD = 5.0
 ATTACH_SHARE = 0.3
 """The part of the hold that an accepted connection may take for its attach, before the next one is tried."""
@@ -288,7 +291,9 @@ def main(argument: str) -> None:
     catalogue.write(settings.catalogue)
     foundation.settle()
     Forkserver(settings, foundation, catalogue).serve()
-    os._exit(0)  # what task modules registered for an exit is for workers
+    signal.alarm(EXIT_SECONDS)  # default action: a handler that hangs ends with us
+    run_exit_handlers()
+    os._exit(0)
 
 
 if __name__ == "__main__":

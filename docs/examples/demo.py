@@ -190,7 +190,7 @@ def main() -> int:
         try:
             Demo(shell).run()
         except UnexpectedError as error:
-            say(f"\nunexpected: {error}")
+            say(f"\nunexpected: {error}\nThe supervisor's log is {OUTPUT / 'supervisor.log'}")
             return 1
         finally:
             shell.end_everything()

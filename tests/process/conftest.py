@@ -6,7 +6,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from node_bench import InProcess
+pytest.register_assert_rewrite("node_bench")
+
+from node_bench import InProcess  # noqa: E402
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ class Bench:
         self.journal_path = self.root / "journal"
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("CHONG_")},
-            "PYTHONPATH": str(HERE),
+            "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]),
             "NODE_JOURNAL": str(self.journal_path),
             "NODE_BENCH": str(self.root),
         }
@@ -149,13 +149,16 @@ class Bench:
         )
         return found[-1]
 
-    def most_at_once(self, keys: Iterable[str | None] | None = None) -> int:
-        """How many were between their begin and their end at one moment, by their own account."""
-        wanted = None if keys is None else set(keys)
+    def most_at_once(self, among: Iterable[str] | None = None) -> int:
+        """How many were between their begin and their end at one moment, by their own account.
+
+        `among`: only tasks with one of these keys or ids.
+        """
+        wanted = None if among is None else set(among)
         events = [
             (entry["at"], {"begin": 1, "end": -1}[entry["word"]])
             for entry in self.journal()
-            if wanted is None or entry["key"] in wanted
+            if wanted is None or wanted & {entry["key"], entry["id"]}
         ]
         running = most = 0
         for _, step in sorted(events):
@@ -175,6 +178,21 @@ class Bench:
 
     def forkservers(self) -> list[int]:
         return [pid for pid, title in self.processes().items() if title.startswith("chong: forkserver")]
+
+    def forkserver(self) -> int:
+        """The one that is there, or is about to be."""
+        (pid,) = wait_until(self.forkservers, "a forkserver")
+        return int(pid)
+
+    def zombies(self) -> list[int]:
+        """Dead children of ours or of a forkserver that nobody has reaped."""
+        parents = [*children(), os.getpid(), *self.forkservers()]
+        found = []
+        for parent in parents:
+            with contextlib.suppress(OSError):
+                for task in Path(f"/proc/{parent}/task").iterdir():
+                    found += [int(pid) for pid in (task / "children").read_text().split()]
+        return [pid for pid in found if not is_alive(pid)]
 
     def workers(self) -> list[int]:
         return [pid for pid, title in self.processes().items() if title.startswith("chong: worker")]
@@ -210,7 +228,8 @@ class Bench:
         """Nothing of the node may be left; a process may take a moment to be gone."""
         with contextlib.suppress(AssertionError):
             wait_until(lambda: not self.processes(), "end of all processes", 5)
-        assert self.kill_rest() == {}
+        left = self.kill_rest()
+        assert left == {}
         assert self.sockets() == []
 
     def remove(self) -> None:
@@ -277,8 +296,10 @@ class InProcess(Bench):
             assert [c.fault for c in self._controllers if c.fault is not None] == []
             self.check_gone()
             self.store.close()
-            assert children() == kids
-            assert descriptors() == files
+            new = children() - kids
+            assert new == set()
+            more = gained(files, descriptors())
+            assert more == {}
         finally:
             self.kill_rest()
             self.remove()
@@ -406,6 +427,11 @@ def descriptors() -> dict[str, int]:
             kind = str(link.readlink()).split(":")[0]
             found[kind] = found.get(kind, 0) + 1
     return found
+
+
+def gained(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
+    """What there is more of than before."""
+    return {kind: count - before.get(kind, 0) for kind, count in after.items() if count > before.get(kind, 0)}
 
 
 def children() -> set[int]:

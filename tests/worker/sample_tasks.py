@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -332,3 +333,14 @@ def lost_child(ctx):
 def junk(ctx):
     for data in (b"\xff\x00", b"[]", b'{"n": "\\ud800"}', b"x" * 100_000):
         os.write(3, data)
+
+
+atexit.register(print, "the module's exit handler ran")
+weakref.finalize(LEAKED, print, "the module's finalizer ran")
+
+
+@task("sample.exit_handler")
+def exit_handler(ctx):
+    """Registers an exit handler and a finalizer of its own."""
+    atexit.register(print, "the task's exit handler ran")
+    weakref.finalize(ctx, print, "the task's finalizer ran")

@@ -231,3 +231,13 @@ def test_a_checkpoint_without_news_costs_little_more_than_a_call(connection):
     run = connection.start("r.1", "sample.price")
     empty, checkpoint = run.wait_for("result")["value"]
     assert checkpoint < 6 * empty + 0.5e-6
+
+
+def test_exit_handlers_of_the_module_are_not_the_workers(node, connection):
+    """The first worker to end would tear down for all what the module made at import; a task's own handlers run."""
+    run = connection.start("r.1", "sample.exit_handler")
+    run.finish()
+    log = node.log("r.1").read_text()
+    assert "the task's exit handler ran" in log
+    assert "the task's finalizer ran" in log
+    assert "the module's" not in log

@@ -1,4 +1,4 @@
-"""What the exit code of `chong` says."""
+"""What the exit codes of `chong` and `chong-supervisor` say."""
 
 from enum import IntEnum
 

@@ -1,0 +1,52 @@
+"""What each worker uses of the machine, sampled in a thread of its own: reading /proc takes as long as it takes."""
+
+import threading
+from collections.abc import Callable, Mapping
+
+import psutil
+
+from chong.store.model import Usage
+
+EVERY_SECONDS = 5.0
+
+
+class Sampler:
+    """`pids` tells the workers by task id at any moment; `on_usage` gets what they use and must only hand over."""
+
+    def __init__(
+        self, *, every: float, pids: Callable[[], Mapping[str, int]], on_usage: Callable[[dict[str, Usage]], None]
+    ) -> None:
+        self._every = every
+        self._pids = pids
+        self._on_usage = on_usage
+        self._most: dict[str, int] = {}
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="chong-sampler", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self, timeout: float) -> None:
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout)
+
+    def _run(self) -> None:
+        while not self._ended.wait(self._every):
+            used = self._sample()
+            if used:
+                self._on_usage(used)
+
+    def _sample(self) -> dict[str, Usage]:
+        used: dict[str, Usage] = {}
+        for task_id, pid in self._pids().items():
+            try:
+                process = psutil.Process(pid)
+                with process.oneshot():
+                    times, memory = process.cpu_times(), process.memory_info()
+            except psutil.Error:
+                continue  # it has just ended
+            most = max(self._most.get(task_id, 0), memory.rss)
+            used[task_id] = Usage(times.user + times.system, memory.rss, most)
+        self._most = {task_id: usage.max_rss_bytes or 0 for task_id, usage in used.items()}
+        return used

@@ -1,0 +1,38 @@
+"""A store that goes away on request, loses replies, and counts its calls."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from chong.store.contract import TaskStore
+from chong.store.errors import StoreUnavailable
+
+
+class Fickle:
+    """Passes every call on to `store`.
+
+    is_away: every call fails, and nothing happens. lose_replies: the names of methods whose every other reply is
+    lost after the call has done its work.
+    """
+
+    def __init__(self, store: TaskStore) -> None:
+        self._store = store
+        self.is_away = False
+        self.lose_replies: frozenset[str] = frozenset()
+        self.calls: Counter[str] = Counter()
+        self.lost = 0
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._store, name)
+
+        def call(*args: Any, **facts: Any) -> Any:
+            self.calls[name] += 1
+            if self.is_away:
+                raise StoreUnavailable("store: away, as the test wants it")
+            answer = method(*args, **facts)
+            if name in self.lose_replies and self.calls[name] % 2:
+                self.lost += 1
+                raise StoreUnavailable("store: the reply is lost, as the test wants it")
+            return answer
+
+        return call

@@ -1,0 +1,146 @@
+"""A node whose store is away, forgetful, or written by somebody else."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from node_bench import InProcess, S, is_alive, seconds, wait_until
+from node_store import Fickle
+
+from chong.store.errors import StoreUnavailable
+from chong.store.model import Transition
+
+QUIET = [S.QUEUED, S.STARTING, S.RUNNING, S.SUCCEEDED]
+
+
+@pytest.fixture
+def fickle(bench: InProcess) -> Fickle:
+    return Fickle(bench.store)
+
+
+def release(node: InProcess) -> None:
+    (node.root / "open").touch()
+
+
+def assert_chained(node: InProcess, task_id: str) -> None:
+    """No gap, nothing doubled: every transition begins where the one before ended."""
+    moves = node.store.history(task_id)
+    assert [move.version for move in moves] == list(range(1, len(moves) + 1))
+    assert [move.source for move in moves] == [None, *[move.target for move in moves[:-1]]]
+    assert [move.at for move in moves] == sorted(move.at for move in moves)
+    assert len({move.event_id for move in moves}) == len(moves)
+
+
+def test_a_task_runs_on_while_the_store_is_away(bench: InProcess, fickle: Fickle):
+    """Its end, which came meanwhile, is stored when the store is back, with the time at which it was."""
+    node = bench.start(fickle)
+    task_id = node.begun("until", path=str(node.root / "open"))
+    fickle.is_away = True
+    release(node)
+    ended = node.wait_for_word(task_id, "end")["at"]
+    wait_until(lambda: fickle.calls["save_many"] > 6, "tries to store its end")
+    assert node.task(task_id).status is S.RUNNING
+    fickle.is_away = False
+    task = node.end_of(task_id)
+    assert (task.status, node.trail(task_id)) == (S.SUCCEEDED, QUIET)
+    assert abs(task.ended_at.timestamp() - ended) < 1 < seconds(task.ended_at, node.moment(task_id, S.SUCCEEDED).stored_at) + 1
+
+
+def test_work_is_accepted_but_not_started_without_a_store(bench: InProcess, fickle: Fickle):
+    """It is on the node's disk; it starts once its attempt can be stored."""
+    node = bench.start(fickle)
+    node.run("noop")
+    fickle.is_away = True
+    ids = node.submit_all("noop", 5)
+    renewed = fickle.calls["renew"]
+    wait_until(lambda: fickle.calls["renew"] > renewed + 1, "a while without a store")
+    assert len(list(node.paths.accepted.glob("*.json"))) == 5
+    assert [entry for entry in node.journal() if entry["id"] in ids] == []
+    fickle.is_away = False
+    node.ends_of(ids)
+    assert [entry["id"] for entry in node.journal()][1:] == ids
+    for task_id in ids:
+        assert_chained(node, task_id)
+
+
+def test_a_term_waits_for_its_store(bench: InProcess, fickle: Fickle):
+    """It starts without one, and works as soon as there is one."""
+    fickle.is_away = True
+    node = bench.start(fickle)
+    fickle.is_away = False
+    assert node.run("noop").status is S.SUCCEEDED
+
+
+def test_lost_replies_change_nothing(bench: InProcess, fickle: Fickle):
+    """Every other reply to every kind of write is lost: each write is repeated, and finds its own trace."""
+    node = bench.start(fickle)
+    fickle.lose_replies = frozenset({"save_many", "append", "touch", "complete_command", "renew"})
+    ids = [*node.submit_all("noop", 4), node.submit("hold", seconds=0.3), node.submit("end", how="os._exit(7)")]
+    stopped = node.begun("hold")
+    node.controller.stop(stopped)
+    tasks = node.ends_of([*ids, stopped])
+    assert [task.status for task in tasks] == [S.SUCCEEDED] * 5 + [S.FAILED, S.STOPPED]
+    assert fickle.lost > 5
+    for task in tasks:
+        assert_chained(node, task.id)
+    assert node.controller.desynced_tasks == {}
+    assert sorted(entry["id"] for entry in node.journal("begin")) == sorted(task.id for task in tasks)
+
+
+def test_a_command_in_a_short_outage_is_obeyed(bench: InProcess, fickle: Fickle):
+    """It was stored; the poll that fetches it comes later."""
+    node = bench.start(fickle)
+    task_id = node.begun("hold")
+    fickle.is_away = True
+    with pytest.raises(StoreUnavailable):
+        node.controller.stop(task_id)
+    fickle.is_away = False
+    node.controller.stop(task_id)
+    assert node.end_of(task_id).status is S.STOPPED
+
+
+def another_writer(node: InProcess, task_id: str, target: S, **facts) -> None:
+    """Somebody with the lease's name writes the task."""
+    task = node.task(task_id)
+    now = datetime.now(UTC)
+    moved = replace(task, status=target, version=task.version + 1, status_changed_at=now, **facts)
+    move = Transition(
+        task_id=task_id, version=moved.version, source=task.status, target=target,
+        at=now, actor="somebody", event_id="somebody.else",
+    )  # fmt: skip
+    node.store.save(moved, [move], expect_version=task.version)
+
+
+def test_a_second_writer_ends_the_run_here(node: InProcess):
+    """What they wrote stays; our run is ended, and its outcome is a note."""
+    task_id = node.begun("hold")
+    pid = node.worker_of(task_id)
+    another_writer(node, task_id, S.FAILED, ended_at=datetime.now(UTC))
+    note = node.wait_for_note(task_id, "late_result")
+    assert "attempt 1 ended" in note.detail
+    assert not is_alive(pid)
+    assert node.trail(task_id)[-1] is S.FAILED
+    assert node.store.history(task_id)[-1].actor == "somebody"
+    assert list(node.controller.desynced_tasks) == [task_id]
+
+
+def test_a_conflicting_write_is_never_repeated(node: InProcess):
+    """A stop that meets another's version desyncs that task, and the node works on."""
+    task_id = node.begun("hold")
+    another_writer(node, task_id, S.PAUSING)
+    node.controller.stop(task_id)
+    node.wait_for_note(task_id, "late_result")
+    assert node.task(task_id).status is S.PAUSING
+    assert node.run("noop").status is S.SUCCEEDED
+    wait_until(lambda: node.controller._queue.running == 0, "its slot")
+
+
+def test_a_judged_run_is_ended(bench: InProcess):
+    """Its lease was past by the store, and somebody called it lost: the worker does not live on."""
+    node = bench.start()
+    task_id = node.begun("hold")
+    pid = node.worker_of(task_id)
+    another_writer(node, task_id, S.LOST, ended_at=datetime.now(UTC))
+    wait_until(lambda: not is_alive(pid), "the worker's end", 10)
+    node.wait_for_note(task_id, "late_result")
+    assert node.task(task_id).status is S.LOST

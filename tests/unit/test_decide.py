@@ -1,0 +1,568 @@
+"""What `decide` answers in the cells of its table that people ask about."""
+
+from dataclasses import replace
+
+import pytest
+from decide_world import World
+
+from chong.store.model import Action, Completion, Failure, FailureKind
+from chong.store.states import Status
+from chong.supervisor import events as e
+from chong.supervisor.decide import BACKOFF_CAP, MAX_REFUSALS, backoff
+from chong.supervisor.events import TimerName
+from chong.supervisor.task_state import Phase
+from chong.supervisor.verdict import Exit, Result
+from chong.worker.wire import Down
+
+QUEUED, CLAIMING, SPAWNING, FORKED, GOING, LIVE = range(6)
+RAISED = Failure(FailureKind.EXCEPTION, "ValueError", "no such page")
+
+
+def world_at(steps, **facts):
+    """A task that has gone so many steps of the plain way, everything stored when it lives."""
+    world = World(**facts)
+    world.go_on(steps + (steps == LIVE))
+    return world
+
+
+def kinds(world):
+    return [type(effect) for effect in world.effects]
+
+
+def armed(world):
+    return {effect.name: effect.seconds for effect in world.effects if isinstance(effect, e.Arm)}
+
+
+def path(world):
+    return [moved.target for moved in world.trail]
+
+
+def ended(world, exit_):
+    """The task after its process has ended and the store has everything."""
+    world.end_worker(exit_)
+    while world.unsent:
+        world.acknowledge()
+    return world.task
+
+
+def paused(world):
+    world.ask(Action.PAUSE)
+    world.say(e.Answered(Down.PAUSE, world.worker.downs[-1].number))
+    assert world.task.status is Status.PAUSED
+    return world
+
+
+class TestStop:
+    def test_a_queued_task_is_cancelled(self):
+        """It leaves the queue, and never starts."""
+        world = world_at(QUEUED)
+        world.acknowledge()
+        world.ask(Action.STOP)
+        assert (Status.CANCELLED, [e.SaveState, e.LeaveQueue]) == (world.task.status, kinds(world))
+
+    def test_a_stop_while_claiming_prevents_the_fork(self):
+        """Nothing was forked, so the stop is effective as soon as the start is stored."""
+        world = world_at(CLAIMING)
+        world.ask(Action.STOP)
+        world.acknowledge()
+        assert [e.SaveState, e.FreeSlot] == kinds(world)
+        assert [Status.STARTING, Status.STOPPING, Status.STOPPED] == path(world)[-3:]
+
+    @pytest.mark.parametrize("refused", [None, "no memory"])
+    def test_a_stop_while_spawning_waits_for_the_answer(self, refused):
+        """A worker that comes is given up; one that does not leaves nothing to end."""
+        world = world_at(SPAWNING)
+        world.ask(Action.STOP)
+        assert [e.SaveState] == kinds(world)
+        world.answer_spawn(refused=refused)
+        expected = Status.STOPPING if refused is None else Status.STOPPED
+        assert (expected, refused is None) == (world.task.status, e.ShutChannel in kinds(world))
+
+    def test_a_stop_when_the_forkserver_dies_while_spawning_is_effective(self):
+        """The worker was never forked."""
+        world = world_at(SPAWNING)
+        world.ask(Action.STOP)
+        world.lose_forkserver()
+        assert Status.STOPPED == world.task.status
+
+    def test_a_stop_before_go_shuts_the_channel(self):
+        """User code can then never run; a worker that hangs is killed."""
+        world = world_at(FORKED)
+        world.ask(Action.STOP)
+        assert [e.SaveState, e.ShutChannel, e.Arm] == kinds(world)
+        assert {TimerName.KILL: 5.0} == armed(world)
+
+    def test_ready_after_a_stop_brings_no_go(self):
+        """The stop was first."""
+        world = world_at(FORKED)
+        world.ask(Action.STOP)
+        world.say(e.Ready())
+        assert e.SendGo not in kinds(world)
+
+    @pytest.mark.parametrize("steps", [GOING, LIVE])
+    def test_a_stop_after_go_begins_the_ladder(self, steps):
+        """A frame first, and the grace for a checkpoint."""
+        world = world_at(steps)
+        world.ask(Action.STOP)
+        assert (Status.STOPPING, Down.STOP) == (world.task.status, world.worker.downs[-1].kind)
+        assert {TimerName.TERM: 10.0} == armed(world)
+        assert world.task.stop.delivered_at == world.now()
+
+    def test_the_ladder_ends_in_sigkill(self):
+        """SIGTERM, then SIGCONT for a frozen process, then SIGKILL, to the whole group."""
+        world = world_at(LIVE)
+        world.ask(Action.STOP)
+        world.fire(TimerName.TERM)
+        assert [e.Signal(15), e.Signal(18), e.Arm(TimerName.KILL, 5.0)] == world.effects
+        world.fire(TimerName.KILL)
+        assert [e.Signal(9)] == world.effects
+        assert (Status.STOPPED, True) == ((task := ended(world, Exit(signal=9))).status, task.forced)
+
+    def test_a_paused_task_can_be_stopped(self):
+        """The stop reaches it at its checkpoint."""
+        world = paused(world_at(LIVE))
+        world.ask(Action.STOP)
+        assert Status.STOPPED == ended(world, Exit(code=0)).status
+
+    def test_a_stop_during_a_timeout_wins(self):
+        """The ladder goes on, no second frame is sent, and the task ends as stopped."""
+        world = world_at(LIVE, timeout=60.0)
+        world.fire(TimerName.TIMEOUT)
+        world.ask(Action.STOP)
+        assert ([e.SaveState], [Down.STOP]) == (kinds(world), [down.kind for down in world.worker.downs])
+        assert Status.STOPPED == ended(world, Exit(code=0)).status
+
+    def test_a_second_stop_is_answered_and_changes_nothing(self):
+        """The intent is recorded already."""
+        world = world_at(LIVE)
+        world.ask(Action.STOP)
+        world.ask(Action.STOP)
+        assert [e.AnswerCommand(Completion("command-2"))] == world.effects
+
+    def test_a_failure_beside_a_stop_is_kept(self):
+        """Stopped, and what went wrong on the way."""
+        world = world_at(LIVE)
+        world.ask(Action.STOP)
+        world.say(e.FailureArrived(RAISED))
+        assert (Status.STOPPED, RAISED) == ((task := ended(world, Exit(code=1))).status, task.failure)
+
+    def test_a_result_beats_a_stop(self):
+        """What is done is done."""
+        world = world_at(LIVE)
+        world.ask(Action.STOP)
+        world.say(e.ResultArrived(Result(7)))
+        assert (Status.SUCCEEDED, 7) == ((task := ended(world, Exit(code=0))).status, task.outcome)
+
+    def test_an_acknowledged_stop_is_audited_once(self):
+        """The moment of the first answer stands."""
+        world = world_at(LIVE)
+        world.ask(Action.STOP)
+        number = world.worker.downs[-1].number
+        world.clock += 3
+        world.say(e.Answered(Down.STOP, number))
+        seen = world.now()
+        world.say(e.Answered(Down.STOP, number))
+        assert (seen, []) == (world.task.stop.acknowledged_at, world.effects)
+
+    def test_an_ended_task_is_too_late_to_stop(self):
+        """The command says how it ended."""
+        world = world_at(LIVE)
+        world.say(e.ResultArrived(Result(7)))
+        world.end_worker(Exit(code=0))
+        world.ask(Action.STOP)
+        assert [Completion("command-1", "too_late", "the task is succeeded")] == [
+            effect.completion for effect in world.effects
+        ]
+
+
+class TestPause:
+    def test_a_pause_waits_for_the_start(self):
+        """It is sent when user code runs."""
+        world = world_at(GOING)
+        world.ask(Action.PAUSE)
+        assert [] == world.effects
+        world.say(e.Started())
+        assert ([Status.RUNNING, Status.PAUSING], Down.PAUSE) == (path(world)[-2:], world.worker.downs[-1].kind)
+        assert (Completion("command-1"),) == world.effects[0].completes
+
+    def test_a_pause_that_waits_twice_is_kept_once(self):
+        """A command that is delivered again is the same command; another one is superseded."""
+        world = world_at(GOING)
+        world.ask(Action.PAUSE)
+        world.feed(world.asked["command-1"])
+        assert [] == world.effects
+        world.ask(Action.PAUSE)
+        assert ["superseded"] == [effect.completion.outcome for effect in world.effects]
+
+    def test_a_stop_supersedes_a_pause_that_waits(self):
+        """Both commands end with one save."""
+        world = world_at(GOING)
+        world.ask(Action.PAUSE)
+        world.ask(Action.STOP)
+        outcomes = {end.command_id: end.outcome for end in world.effects[0].completes}
+        assert {"command-1": "superseded", "command-2": "done"} == outcomes
+
+    def test_a_resume_supersedes_a_pause_that_waits(self):
+        """The task then starts as if nobody had asked."""
+        world = world_at(GOING)
+        world.ask(Action.PAUSE)
+        world.ask(Action.RESUME)
+        world.say(e.Started())
+        assert Status.RUNNING == world.task.status
+
+    def test_each_pause_is_answered_anew(self):
+        """The answer to an earlier pause does not pause the task again."""
+        world = paused(world_at(LIVE))
+        first = world.worker.downs[-1].number
+        world.ask(Action.RESUME)
+        world.ask(Action.PAUSE)
+        world.say(e.Answered(Down.PAUSE, first))
+        assert Status.PAUSING == world.task.status
+        world.say(e.Answered(Down.PAUSE, world.worker.downs[-1].number))
+        assert Status.PAUSED == world.task.status
+
+    @pytest.mark.parametrize("action", [Action.PAUSE, Action.RESUME])
+    def test_a_queued_task_is_neither_paused_nor_resumed(self, action):
+        """It says what was expected."""
+        world = world_at(QUEUED)
+        world.ask(action)
+        (answer,) = world.effects
+        assert ("refused", True) == (answer.completion.outcome, "it is queued" in answer.completion.detail)
+
+    def test_paused_time_does_not_count_for_the_timeout(self):
+        """Only what is left of the running time is armed at the resume."""
+        world = world_at(LIVE, timeout=60.0)
+        world.clock += 20
+        paused(world)
+        world.clock += 1000
+        world.ask(Action.RESUME)
+        assert {TimerName.TIMEOUT: 40.0} == armed(world)
+
+    def test_a_paused_task_has_no_timeout_armed(self):
+        """Its time stands still."""
+        assert TimerName.TIMEOUT not in paused(world_at(LIVE, timeout=60.0)).timers
+
+    def test_time_counts_until_the_pause_is_answered(self):
+        """A task that was resumed while pausing never stood still."""
+        world = world_at(LIVE, timeout=60.0)
+        world.clock += 10
+        world.ask(Action.PAUSE)
+        world.clock += 10
+        world.ask(Action.RESUME)
+        assert {TimerName.TIMEOUT: 40.0} == armed(world)
+
+
+class TestStart:
+    def test_the_attempt_is_stored_before_the_fork(self):
+        """Whoever comes after a crash must know of it."""
+        world = world_at(CLAIMING)
+        assert [e.SaveState] == kinds(world)
+        world.acknowledge()
+        assert [e.Spawn, e.Arm] == kinds(world)
+
+    def test_a_silent_forkserver_is_stuck(self):
+        """It is replaced; the start goes back to the queue when it is dead."""
+        world = world_at(SPAWNING)
+        world.fire(TimerName.START)
+        assert [e.ForkserverStuck()] == world.effects
+        world.lose_forkserver()
+        assert (Status.QUEUED, 1, 0) == (world.task.status, world.task.unstarted, world.task.attempts_used)
+
+    @pytest.mark.parametrize(("steps", "group"), [(FORKED, False), (GOING, True)])
+    def test_a_worker_that_does_not_start_is_killed(self, steps, group):
+        """Before it said ready it may not have its group yet."""
+        world = world_at(steps)
+        world.fire(TimerName.START)
+        assert [e.Signal(9, group=group)] == world.effects
+        assert FailureKind.START_TIMEOUT == ended(world, Exit(signal=9)).failure.kind
+
+    def test_a_start_in_time_disarms_the_timer(self):
+        """And arms the task's own."""
+        world = world_at(LIVE, timeout=60.0)
+        assert {TimerName.TIMEOUT} == world.timers.keys()
+
+    def test_a_started_that_was_seen_before_changes_nothing(self):
+        """A former term stored it and died before it could pop the frame."""
+        world = world_at(LIVE)
+        world.say(e.Started())
+        assert [] == world.effects
+
+    def test_refused_forks_end_in_spawn_failed(self):
+        """The last one does not go back to the queue; none counts as an attempt."""
+        world = world_at(QUEUED)
+        world.acknowledge()
+        for _ in range(MAX_REFUSALS):
+            world.give_slot()
+            world.acknowledge(2)
+            world.answer_spawn(refused="no memory")
+        assert [Status.STARTING, Status.QUEUED, Status.FAILED] == path(world)[-3:]
+        assert (FailureKind.SPAWN_FAILED, 0) == (world.task.failure.kind, world.task.attempts_used)
+
+    def test_a_refused_fork_waits_longer_each_time(self):
+        """Memory may come back."""
+        world = world_at(QUEUED)
+        world.acknowledge()
+        delays = []
+        for _ in range(MAX_REFUSALS - 1):
+            world.give_slot()
+            world.acknowledge(2)
+            world.answer_spawn(refused="no memory")
+            delays.append(world.effects[-1].delay)
+        assert all(later > earlier * 4 / 3 for earlier, later in zip(delays, delays[1:], strict=False))
+
+    def test_a_start_forgives_refusals(self):
+        """The count is of refusals in a row."""
+        assert 0 == world_at(LIVE).state.refusals
+
+    def test_a_definition_that_is_gone_fails_the_task(self):
+        """Nothing will ever run it."""
+        world = world_at(QUEUED)
+        world.acknowledge()
+        world.feed(e.DefinitionGone("no module defines it"))
+        assert (Status.FAILED, FailureKind.IMPORT_ERROR) == (world.task.status, world.task.failure.kind)
+
+    def test_a_definition_that_is_gone_does_not_touch_a_run(self):
+        """Its worker has the code."""
+        world = world_at(LIVE)
+        world.feed(e.DefinitionGone("no module defines it"))
+        assert [] == world.effects
+
+
+class TestDrain:
+    def test_a_start_before_go_goes_back_to_the_queue(self):
+        """It provably never ran, so the attempt does not count."""
+        world = world_at(FORKED)
+        world.feed(e.GiveUpStart())
+        assert [e.ShutChannel, e.Arm] == kinds(world)
+        task = ended(world, Exit(code=0))
+        assert (Status.QUEUED, 1, 1, 0) == (task.status, task.attempt, task.unstarted, task.attempts_used)
+
+    @pytest.mark.parametrize("steps", [CLAIMING, SPAWNING])
+    def test_a_start_under_way_is_given_up_when_its_answer_comes(self, steps):
+        """Whatever the store or the forkserver says."""
+        world = world_at(steps)
+        world.feed(e.GiveUpStart())
+        if steps == SPAWNING:
+            world.answer_spawn()
+            assert e.ShutChannel in kinds(world)
+            ended(world, Exit(code=0))
+        else:
+            world.acknowledge()
+        assert (Status.QUEUED, 1) == (world.task.status, world.task.unstarted)
+
+    @pytest.mark.parametrize("steps", [GOING, LIVE])
+    def test_a_run_that_was_told_to_go_goes_on(self, steps):
+        """It may have run user code."""
+        world = world_at(steps)
+        world.feed(e.GiveUpStart())
+        assert ([], False) == (world.effects, world.state.given_up)
+
+    def test_a_pause_that_waited_is_refused(self):
+        """The task waits in the queue, where it cannot be paused."""
+        world = world_at(CLAIMING)
+        world.ask(Action.PAUSE)
+        world.feed(e.GiveUpStart())
+        world.acknowledge()
+        assert ["refused"] == [end.outcome for end in world.effects[0].completes]
+
+
+class TestEnd:
+    def test_a_failure_with_attempts_left_is_retried(self):
+        """After its end is stored, and a while."""
+        world = world_at(LIVE)
+        world.say(e.FailureArrived(RAISED))
+        world.end_worker(Exit(code=1))
+        assert (Status.RETRYING, RAISED) == (world.task.status, world.task.failure)
+        assert e.Requeue not in kinds(world)
+        while world.unsent:
+            world.acknowledge()
+        assert [e.Release, e.Requeue] == kinds(world)
+
+    def test_the_last_attempt_fails(self):
+        """No attempt is left."""
+        world = world_at(LIVE, max_attempts=1)
+        world.say(e.FailureArrived(RAISED))
+        assert Status.FAILED == ended(world, Exit(code=1)).status
+
+    def test_an_unstarted_attempt_leaves_its_try(self):
+        """With one attempt allowed, one that never ran is made up for."""
+        world = world_at(FORKED, max_attempts=1)
+        world.feed(e.GiveUpStart())
+        ended(world, Exit(code=0))
+        world.give_slot()
+        assert (2, 1) == (world.task.attempt, world.task.attempts_used)
+
+    @pytest.mark.parametrize("kind", [FailureKind.RESULT_INVALID, FailureKind.RESULT_TOO_LARGE, FailureKind.PROTOCOL])
+    def test_what_would_fail_again_is_not_retried(self, kind):
+        """Whatever attempts are left."""
+        world = world_at(LIVE)
+        world.say(e.FailureArrived(replace(RAISED, kind=kind)))
+        assert Status.FAILED == ended(world, Exit(code=1)).status
+
+    def test_a_worker_that_hangs_after_its_result_is_killed(self):
+        """It has succeeded, and the odd exit is noted."""
+        world = world_at(LIVE, timeout=60.0)
+        world.say(e.ResultArrived(Result(7)))
+        assert {TimerName.KILL: 5.0} == world.timers
+        world.fire(TimerName.KILL)
+        world.end_worker(Exit(signal=9))
+        assert (Status.SUCCEEDED, [e.SaveState, e.Disarm]) == (world.task.status, kinds(world)[:2])
+        assert ["odd_exit"] == [effect.note.kind for effect in world.effects if isinstance(effect, e.AddNote)]
+
+    def test_junk_on_the_wire_kills_the_run(self):
+        """And nothing else."""
+        world = world_at(LIVE)
+        world.say(e.FailureArrived(replace(RAISED, kind=FailureKind.PROTOCOL)))
+        assert e.Signal(9) == world.effects[-1]
+
+    def test_a_timeout_stops_by_the_same_ladder(self):
+        """And fails."""
+        world = world_at(LIVE, timeout=60.0, max_attempts=1)
+        world.fire(TimerName.TIMEOUT)
+        assert (Status.STOPPING, {TimerName.TERM: 10.0}) == (world.task.status, armed(world))
+        assert FailureKind.TIMEOUT == ended(world, Exit(code=0)).failure.kind
+
+    def test_a_final_state_is_forgotten_when_it_is_stored(self):
+        """The process is released before."""
+        world = world_at(LIVE)
+        world.say(e.ResultArrived(Result(7)))
+        world.end_worker(Exit(code=0))
+        assert e.Release not in kinds(world)
+        world.acknowledge(3)
+        assert [e.Release, e.Forget] == kinds(world)
+
+    def test_a_retry_starts_with_a_clean_sheet(self):
+        """Nothing of the last attempt shows in the next."""
+        world = world_at(LIVE)
+        world.say(e.FailureArrived(RAISED))
+        ended(world, Exit(code=1))
+        world.give_slot()
+        task = world.task
+        assert (None, None, None, None, 2) == (
+            task.failure,
+            task.exit_code,
+            task.exit_signal,
+            task.started_at,
+            task.attempt,
+        )
+
+
+class TestBackoff:
+    @pytest.mark.parametrize("tries", [1, 2, 5, 9, 10, 1000])
+    def test_it_doubles_up_to_a_bound(self, tries):
+        """A fifth more or less."""
+        wait = min(BACKOFF_CAP, 2.0 ** min(tries - 1, 30))
+        assert all(0.8 * wait <= backoff(tries, f"event-{n}") <= 1.2 * wait for n in range(50))
+
+    def test_the_same_event_waits_as_long_again(self):
+        """A replay decides the same."""
+        assert backoff(3, "event") == backoff(3, "event")
+
+    def test_tasks_that_failed_together_do_not_come_back_together(self):
+        """Their events differ, so do their delays."""
+        assert 50 == len({backoff(3, f"event-{n}") for n in range(50)})
+
+
+class TestDesync:
+    def test_a_run_is_killed_and_never_written_again(self):
+        """What it came to is a note."""
+        world = world_at(LIVE)
+        world.desync()
+        assert e.Signal(9) in world.effects
+        world.end_worker(Exit(signal=9))
+        assert ["late_result"] == [effect.note.kind for effect in world.effects if isinstance(effect, e.AddNote)]
+        assert world.is_forgotten
+
+    def test_a_waiting_task_is_let_go_at_once(self):
+        """Nothing of it is left to see to its end."""
+        world = world_at(QUEUED)
+        world.desync()
+        assert world.is_forgotten
+
+    def test_a_worker_that_comes_late_is_given_up(self):
+        """It never runs user code."""
+        world = world_at(SPAWNING)
+        world.desync()
+        world.answer_spawn()
+        assert e.ShutChannel in kinds(world)
+
+    def test_a_refused_fork_writes_nothing(self):
+        """No process is left, so the task is let go."""
+        world = world_at(SPAWNING)
+        world.desync()
+        world.answer_spawn(refused="no memory")
+        assert world.is_forgotten
+
+    def test_a_dead_forkserver_writes_nothing(self):
+        """As a refused fork."""
+        world = world_at(SPAWNING)
+        world.desync()
+        world.lose_forkserver()
+        assert world.is_forgotten
+
+    def test_ready_brings_no_go(self):
+        """The frame may have been under way when the other writer was found."""
+        world = world_at(FORKED)
+        world.desync()
+        world.say(e.Ready())
+        assert e.SendGo not in kinds(world)
+
+    @pytest.mark.parametrize("what", [e.Started(), e.TimerFired(TimerName.TIMEOUT), e.Answered(Down.PAUSE, (1, 2))])
+    def test_nothing_that_still_happens_is_written(self, what):
+        """The task is another writer's."""
+        world = world_at(GOING if isinstance(what, e.Started) else LIVE, timeout=60.0)
+        if isinstance(what, e.Answered):
+            world.ask(Action.PAUSE)
+            world.acknowledge()
+        world.desync()
+        world.feed(what)
+        assert e.SaveState not in kinds(world)
+
+    def test_a_pause_that_waited_is_answered(self):
+        """Its task is another writer's now."""
+        world = world_at(GOING)
+        world.ask(Action.PAUSE)
+        world.desync()
+        assert ["too_late"] == [effect.completion.outcome for effect in world.effects if type(effect) is e.AnswerCommand]
+
+
+class TestSmallPrint:
+    def test_a_late_fork_is_still_bound_to_start_in_time(self):
+        """The answer came while the forkserver was being replaced; its timer had fired."""
+        world = World()
+        world.go_on(SPAWNING)
+        world.fire(TimerName.START)
+        world.answer_spawn()
+        assert {TimerName.START: 30.0} == armed(world)
+
+    def test_a_resume_after_the_last_word_arms_no_timeout(self):
+        """The task is over; a time-out would hide its failure."""
+        world = paused(world_at(LIVE, timeout=60.0))
+        world.say(e.FailureArrived(RAISED))
+        world.ask(Action.RESUME)
+        assert TimerName.TIMEOUT not in world.timers
+
+    def test_a_stop_before_the_next_fork_is_not_forced(self):
+        """The signal that ended the attempt before is that attempt's."""
+        world = world_at(LIVE, timeout=60.0)
+        world.fire(TimerName.TIMEOUT)
+        world.fire(TimerName.TERM)
+        ended(world, Exit(signal=15))
+        world.give_slot()
+        world.ask(Action.STOP)
+        world.acknowledge(2)
+        assert (Status.STOPPED, False) == (world.task.status, world.task.forced)
+
+    def test_a_stop_that_a_start_timeout_ended_is_forced(self):
+        """A SIGKILL had to end it."""
+        world = world_at(GOING)
+        world.ask(Action.STOP)
+        world.fire(TimerName.START)
+        assert (Status.STOPPED, True) == ((task := ended(world, Exit(signal=9))).status, task.forced)
+
+    def test_a_last_word_after_the_end_arms_nothing(self):
+        """Its timer would fire into the next attempt."""
+        world = world_at(GOING)
+        ended(world, Exit(code=1))
+        world.feed(e.FailureArrived(replace(RAISED, kind=FailureKind.PROTOCOL)))
+        assert ([], Phase.IDLE) == (world.effects, world.state.phase)

@@ -1,0 +1,89 @@
+"""How a run ended: the first of several true things decides."""
+
+import pytest
+
+from chong.store.model import Failure, FailureKind
+from chong.store.states import Status
+from chong.supervisor.verdict import Evidence, Exit, Result, crashed, judge, signal_name
+
+RAISED = Failure(FailureKind.EXCEPTION, "ValueError", "no such page")
+KILLED = Exit(signal=9)
+
+
+class TestPrecedence:
+    @pytest.mark.parametrize(
+        ("facts", "status"),
+        [
+            ({"result": Result(None), "stop_asked": True, "timed_out": True, "failure": RAISED}, Status.SUCCEEDED),
+            ({"result": Result(1), "given_up": True, "signalled": True}, Status.SUCCEEDED),
+            ({"stop_asked": True, "timed_out": True, "failure": RAISED, "given_up": True}, Status.STOPPED),
+            ({"given_up": True, "start_timed_out": True, "failure": RAISED}, Status.QUEUED),
+            ({"timed_out": True, "failure": RAISED}, Status.FAILED),
+            ({"failure": RAISED}, Status.FAILED),
+            ({}, Status.FAILED),
+        ],
+    )
+    def test_the_strongest_evidence_decides_the_status(self, facts, status):
+        """A complete result, then a stop, then proof that nothing ran; all else has failed."""
+        assert status == judge(Evidence(exit=KILLED, **facts)).status
+
+    @pytest.mark.parametrize(
+        ("facts", "kind"),
+        [
+            ({"timed_out": True, "start_timed_out": True, "failure": RAISED}, FailureKind.TIMEOUT),
+            ({"start_timed_out": True, "failure": RAISED}, FailureKind.START_TIMEOUT),
+            ({"failure": RAISED}, FailureKind.EXCEPTION),
+            ({}, FailureKind.CRASHED),
+        ],
+    )
+    def test_the_strongest_evidence_names_the_failure(self, facts, kind):
+        """A time-out, then the worker's own word, then how its process went."""
+        assert kind == judge(Evidence(exit=KILLED, **facts)).failure.kind
+
+    def test_a_failure_beside_a_stop_is_kept(self):
+        """It is the only trace of what went wrong."""
+        assert RAISED == judge(Evidence(exit=KILLED, stop_asked=True, failure=RAISED)).failure
+
+    def test_a_failure_beside_a_result_is_dropped(self):
+        """The task has returned."""
+        assert None is judge(Evidence(exit=KILLED, result=Result(1), failure=RAISED)).failure
+
+    @pytest.mark.parametrize("facts", [{"stop_asked": True}, {"timed_out": True}])
+    def test_an_end_by_signal_is_forced(self, facts):
+        """Only the ladder's own signals count."""
+        forced = [judge(Evidence(exit=KILLED, signalled=signalled, **facts)).forced for signalled in (True, False)]
+        assert [True, False] == forced
+
+
+class TestExit:
+    @pytest.mark.parametrize(
+        ("exit_", "odd"),
+        [
+            (Exit(code=0), None),
+            (Exit(code=3), "exit code 3"),
+            (Exit(signal=11), "signal 11 (SIGSEGV)"),
+            (Exit(), "an unknown exit status"),
+        ],
+    )
+    def test_a_result_remembers_an_odd_exit(self, exit_, odd):
+        """The task has succeeded all the same."""
+        assert odd == judge(Evidence(exit=exit_, result=Result(1))).odd_exit
+
+    @pytest.mark.parametrize(
+        ("exit_", "cause"), [(Exit(signal=9), "SIGKILL"), (Exit(code=0), "no_result"), (Exit(), "exit_unknown")]
+    )
+    def test_a_silent_end_names_its_cause(self, exit_, cause):
+        """Success needs a returned value, whatever the exit code."""
+        assert (FailureKind.CRASHED, cause) == ((failure := crashed(exit_)).kind, failure.cause)
+
+    def test_an_outsiders_signal_is_told_as_such(self):
+        """So that nobody looks for it in chong."""
+        assert "not asked for by chong" in crashed(KILLED).message
+
+    def test_a_signal_without_a_name_has_a_number(self):
+        """Real-time signals, for one."""
+        assert "SIG99" == signal_name(99)
+
+    def test_an_exit_is_known_by_its_code_or_its_signal(self):
+        """Zero is a code."""
+        assert [True, True, False] == [Exit(code=0).is_known, Exit(signal=9).is_known, Exit().is_known]
