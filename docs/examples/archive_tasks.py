@@ -41,8 +41,11 @@ def manifest_of(package: str, output: Path) -> Path:
 
 
 @task("archive.package", timeout="5m", max_parallel=3, tags={"archive"})
-def archive_package(ctx: TaskContext, output: str) -> dict[str, Any]:
-    """Write the archive and the manifest of the package that the key names into the directory `output`."""
+def archive_package(ctx: TaskContext, output: str, seconds: float = 0.0) -> dict[str, Any]:
+    """Write the archive and the manifest of the package that the key names into the directory `output`.
+
+    To spare the disk it may be told to rest between files, for so many seconds in all.
+    """
     package = _package(ctx)
     files = files_of(package)
     sums: list[str] = []
@@ -55,6 +58,7 @@ def archive_package(ctx: TaskContext, output: str) -> dict[str, Any]:
                 sums.append(f"{_sum_of_file(file)}  {name}\n")
                 tar.add(file, arcname=name)
                 ctx.checkpoint(done=done, total=len(files), message=file.name)
+                ctx.sleep(seconds / len(files))
         manifest_of(package, Path(output)).write_text("".join(sums), encoding="utf-8")
         draft.replace(archive)
     finally:

@@ -25,6 +25,8 @@ SUPERVISOR = (
     " --tasks docs.examples.archive_tasks --max-parallel 8 --drain 5"
 )
 BEFORE_THE_KILL = 10
+RESTS = 3
+"""Seconds that each of them rests: even a small library on a quick machine is not archived before the kill."""
 
 
 @dataclass
@@ -42,7 +44,7 @@ class Demo:
         self.start_supervisor()
         self.submit_the_difficult_ones()
         self.pause_the_patient_one()
-        self.archive(names[:BEFORE_THE_KILL])
+        self.archive(names[:BEFORE_THE_KILL], f" -p seconds={RESTS}")
         self.kill_the_supervisor()
         self.start_supervisor()
         self.check_that_nothing_was_lost()
@@ -78,8 +80,8 @@ class Demo:
         self.patient_before = self._task("patient")
         _expect("the patient task", self.patient_before["status"], "paused")
 
-    def archive(self, names: list[str]) -> None:
-        self.shell.run_each(f"chong submit archive.package --key $it -p output={ARCHIVES}", names)
+    def archive(self, names: list[str], more: str = "") -> None:
+        self.shell.run_each(f"chong submit archive.package --key $it -p output={ARCHIVES}{more}", names)
 
     def kill_the_supervisor(self) -> None:
         wait_until("archives are being written", lambda: self._tasks("--name archive.package --status running"))

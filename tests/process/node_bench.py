@@ -177,22 +177,17 @@ class Bench:
         return {pid: title for pid, title in found.items() if is_alive(pid)}
 
     def forkservers(self) -> list[int]:
-        return [pid for pid, title in self.processes().items() if title.startswith("chong: forkserver")]
+        """Without the children in which they try modules out."""
+        found = {pid for pid, title in self.processes().items() if title.startswith("chong: forkserver")}
+        return sorted(found.difference(*map(children, found)))
 
     def forkserver(self) -> int:
         """The one that is there, or is about to be."""
-        (pid,) = wait_until(self.forkservers, "a forkserver")
-        return int(pid)
+        return int(wait_until(self.forkservers, "a forkserver")[-1])
 
-    def zombies(self) -> list[int]:
-        """Dead children of ours or of a forkserver that nobody has reaped."""
-        parents = [*children(), os.getpid(), *self.forkservers()]
-        found = []
-        for parent in parents:
-            with contextlib.suppress(OSError):
-                for task in Path(f"/proc/{parent}/task").iterdir():
-                    found += [int(pid) for pid in (task / "children").read_text().split()]
-        return [pid for pid in found if not is_alive(pid)]
+    def zombies_of(self, *parents: int) -> list[int]:
+        """Dead children that nobody has reaped."""
+        return [pid for parent in parents for pid in children(parent) if not is_alive(pid)]
 
     def workers(self) -> list[int]:
         return [pid for pid, title in self.processes().items() if title.startswith("chong: worker")]
@@ -322,8 +317,10 @@ class Supervised(Bench):
     def supervisor(self) -> subprocess.Popen[bytes]:
         return self.supervisors[-1]
 
-    def start(self, *options: str, lease: float = LEASE, wait: bool = True) -> "Supervised":
-        """Start a term; with `wait` until it takes work."""
+    def start(
+        self, *options: str, lease: float = LEASE, wait: bool = True, output: int | None = None
+    ) -> "Supervised":
+        """Start a term; with `wait` until it takes work. `output`: where its log goes, if not to `log`."""
         words = ["--state-dir", self.state, "--node", "node-a", "--tasks", "node_tasks", "--lease-seconds", lease]
         words += ["--poll-seconds", POLL, "--drain", 0, "--log-format", "json", *options]
         with (self.root / "supervisor.log").open("ab") as log:
@@ -331,8 +328,8 @@ class Supervised(Bench):
             process = subprocess.Popen(
                 [sys.executable, "-m", "chong.supervisor.main", *map(str, words)],
                 stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+                stdout=log if output is None else output,
+                stderr=log if output is None else output,
                 cwd=self.root,
                 env=self.environment,
             )
@@ -434,8 +431,13 @@ def gained(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
     return {kind: count - before.get(kind, 0) for kind, count in after.items() if count > before.get(kind, 0)}
 
 
-def children() -> set[int]:
-    return {int(pid) for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
+def children(parent: int | None = None) -> set[int]:
+    """Of all threads of a process, by default of this one."""
+    found: set[int] = set()
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{parent or 'self'}/task").iterdir():
+            found.update(map(int, (task / "children").read_text().split()))
+    return found
 
 
 def reap(pids: Iterable[int]) -> None:

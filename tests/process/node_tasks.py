@@ -248,6 +248,11 @@ def timed(ctx: TaskContext) -> None:
         time.sleep(0.01)
 
 
+@task("timed.slow", timeout=3, stop_grace=0.2, kill_grace=0.2)
+def timed_slow(ctx: TaskContext) -> None:
+    time.sleep(600)
+
+
 @task("timed.deaf", timeout=0.3, stop_grace=2, kill_grace=1)
 def timed_deaf(ctx: TaskContext) -> None:
     """Never looks, dies by SIGTERM."""

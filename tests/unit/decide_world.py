@@ -178,14 +178,14 @@ class World:
         if self.is_spawn_asked and forked_late:
             self.worker = Worker(self.stored.attempt)
         self.is_spawn_asked = False
-        self._begin_term()
+        self._begin_term(version)
         for command in self.open_commands():
             if self.is_forgotten:
                 self.ends.append((command, version))  # answered without a task
             else:
                 self.feed(self.asked[command])
 
-    def _begin_term(self) -> None:
+    def _begin_term(self, version: int) -> None:
         task, epoch = self.stored, self.state.epoch + 1
         worker = self.worker if self.worker and not self.worker.is_released else None
         self.has_slot = self.is_queued = False
@@ -206,9 +206,9 @@ class World:
         )
         if task.status.is_run:
             self.has_slot = True
-            self._take_over(worker)
+            self._take_over(worker, version)
 
-    def _take_over(self, worker: Worker | None) -> None:
+    def _take_over(self, worker: Worker | None, popped: int) -> None:
         if worker is None:
             self.state = replace(self.state, phase=Phase.SPAWNING)
             self.feed(e.ForkserverLost(), f"{self.task.run}.unforked")
@@ -216,9 +216,8 @@ class World:
         event = e.Event(e.Spawned(self.state.pid), self.now(), self.clock, f"{self.task.run}.takeover")
         self.state, effects = take_over(self.state, event)
         self._perform_all(effects)
-        stored = self.stored.version
         for number, (what, frame_id, version) in enumerate(worker.frames):
-            if version > stored:
+            if version > popped:
                 self.feed(what, frame_id)
                 if version != KEEP:
                     worker.frames[number] = (what, frame_id, self.task.version)

@@ -1,0 +1,130 @@
+"""`chong` beside a live node."""
+
+import json
+
+from node_bench import S, Supervised, wait_until
+
+
+def release(node: Supervised, name: str) -> None:
+    (node.root / name).touch()
+
+
+def hold(node: Supervised, name: str) -> str:
+    """Submit by the command line a task that runs until `name` is released."""
+    task_id = node.cli("submit", "until", "-p", f"path={node.root / name}").out.strip()
+    node.wait_for(task_id, S.RUNNING)
+    node.wait_for_word(task_id)
+    return task_id
+
+
+def test_submit_and_wait_tells_how_it_ended(shared: Supervised):
+    """0 only when it succeeded."""
+    good = shared.cli("submit", "noop", "--wait", "--json")
+    assert (good.code, good.json["status"], good.json["outcome"]) == (0, "succeeded", 1)
+    bad = shared.cli("submit", "end", "-p", "how=os._exit(7)", "--wait")
+    assert bad.code == 1
+    assert "failed" in bad.err
+
+
+def test_ps_shows_what_runs(shared: Supervised):
+    """And no longer when it has ended, but for --all."""
+    task_id = hold(shared, "ps")
+    assert task_id[-8:] in shared.cli("ps").out
+    assert [row["status"] for row in shared.cli("ps", "--json").json if row["id"] == task_id] == ["running"]
+    release(shared, "ps")
+    shared.end_of(task_id)
+    assert task_id not in shared.cli("ps", "--json").out
+    assert task_id in shared.cli("ps", "--all", "--json").out
+
+
+def test_show_and_history_tell_one_story(shared: Supervised):
+    """By the end of the id."""
+    task_id = shared.submit("noop")
+    shared.end_of(task_id)
+    shown = shared.cli("show", task_id[-8:], "--json").json
+    assert (shown["id"], shown["status"], shown["version"]) == (task_id, "succeeded", 4)
+    rows = shared.cli("history", task_id[-8:], "--json").json
+    assert [row["to"] for row in rows] == ["queued", "starting", "running", "succeeded"]
+
+
+def test_logs_prints_what_the_task_wrote(shared: Supervised):
+    """On the node where it ran."""
+    task_id = shared.submit("writes", count=10)
+    shared.end_of(task_id)
+    assert "oooooooooo\n" in shared.cli("logs", task_id).out
+
+
+def test_stop_waits_for_its_effect(shared: Supervised):
+    """With its reason and who asked."""
+    task_id = hold(shared, "never")
+    answer = shared.cli("stop", task_id, "--wait", "--reason", "too slow", "--as", "olga")
+    assert answer.code == 0
+    task = shared.task(task_id)
+    assert (task.status, task.stop.by, task.stop.reason) == (S.STOPPED, "olga", "too slow")
+    assert shared.cli("stop", task_id).code == 1
+
+
+def test_pause_and_resume_wait_for_their_effect(shared: Supervised):
+    """Each in turn."""
+    task_id = hold(shared, "pause")
+    assert shared.cli("pause", task_id, "--wait").code == 0
+    assert shared.task(task_id).status is S.PAUSED
+    assert shared.cli("resume", task_id, "--wait").code == 0
+    assert shared.task(task_id).status is S.RUNNING
+    release(shared, "pause")
+    assert shared.end_of(task_id).status is S.SUCCEEDED
+
+
+def test_a_request_without_wait_says_requested(shared: Supervised):
+    """Exit 0 means accepted."""
+    task_id = hold(shared, "never")
+    answer = shared.cli("stop", task_id)
+    assert answer.code == 0
+    assert "requested" in answer.out
+    assert shared.end_of(task_id).status is S.STOPPED
+
+
+def test_refusals_of_submit(shared: Supervised):
+    """Exit 1 for what the node refuses, 2 for what was said wrongly, each in one line."""
+    unknown = shared.cli("submit", "nope")
+    assert (unknown.code, unknown.err.count("\n")) == (1, 1)
+    assert "did you mean 'noop'" in unknown.err
+    wrong = shared.cli("submit", "noop", "--params", "{")
+    assert (wrong.code, wrong.err.count("\n")) == (2, 1)
+
+
+def test_reconcile_of_a_living_node_finds_nothing(shared: Supervised):
+    """Its leases are renewed."""
+    task_id = hold(shared, "living")
+    dry = shared.cli("reconcile", "--dry-run", "--json")
+    assert (dry.code, json.loads(dry.out)) == (0, [])
+    release(shared, "living")
+    assert shared.end_of(task_id).status is S.SUCCEEDED
+
+
+def test_buckets_and_tasks_show_the_node(shared: Supervised):
+    """The catalogue, and who owns what."""
+    names = [row["name"] for row in shared.cli("tasks", "--json").json]
+    assert {"noop", "hold", "deaf"} <= set(names)
+    assert shared.cli("buckets").code == 0
+    assert [row["is_live"] for row in shared.cli("nodes", "--json").json] == [True]
+
+
+def test_a_node_that_is_away_is_told(place: Supervised):
+    """Submit needs it; stop only needs the store."""
+    node = place.start()
+    node.terminate()
+    answer = node.cli("submit", "noop")
+    assert (answer.code, answer.out, answer.err.count("\n")) == (1, "", 1)
+    assert "is chong-supervisor running?" in answer.err
+
+
+def test_hold_of_a_key_by_another_node_is_refused(place: Supervised):
+    """A partition names its buckets."""
+    node = place.start("--owned-buckets", "0-3")
+    answer = node.cli("submit", "noop", "--key", "acme")
+    assert answer.code in {0, 2}
+    keyless = node.cli("submit", "noop")
+    assert (keyless.code, keyless.err.count("\n")) == (2, 1)
+    assert "0-3" in keyless.err
+    wait_until(lambda: node.cli("ps", "--json").json == [], "an idle node")

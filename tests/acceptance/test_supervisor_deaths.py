@@ -1,0 +1,245 @@
+"""What a killed supervisor, a killed forkserver, and both of them cost: section 11, with real processes."""
+
+import os
+import random
+import signal
+import time
+
+from node_bench import LEASE, S, Supervised, is_alive, seconds, wait_until
+
+
+def release(node: Supervised) -> None:
+    (node.root / "open").touch()
+
+
+def begin_until(node: Supervised) -> str:
+    return node.begun("until", path=str(node.root / "open"))
+
+
+# --- the supervisor ------------------------------------------------------------------------------------------
+
+
+def test_a_running_task_goes_on_under_the_next_supervisor(node: Supervised):
+    """Same attempt, same process; its progress goes on and its result is kept."""
+    task_id = begin_until(node)
+    pid, term = node.worker_of(task_id), node.task(task_id).lease_owner
+    node.kill()
+    node.start()
+    found = node.wait_for(task_id, S.RUNNING)
+    assert found.lease_owner != term
+    done = wait_until(lambda: node.task(task_id).progress, "progress").done
+    wait_until(lambda: node.task(task_id).progress.done > done, "more progress")
+    assert node.worker_of(task_id) == pid
+    release(node)
+    task = node.end_of(task_id)
+    assert (task.status, task.outcome, task.attempt) == (S.SUCCEEDED, "released", 1)
+    assert len(node.journal("begin")) == 1
+
+
+def test_a_paused_task_stays_paused_under_the_next_supervisor(node: Supervised):
+    """Until it is resumed there; the pause is one."""
+    task_id = begin_until(node)
+    node.cli("pause", task_id, "--wait")
+    pid = node.worker_of(task_id)
+    node.kill()
+    node.start()
+    assert node.task(task_id).status is S.PAUSED
+    assert node.cli("resume", task_id, "--wait").code == 0
+    release(node)
+    assert node.end_of(task_id).status is S.SUCCEEDED
+    assert node.trail(task_id).count(S.PAUSED) == 1
+    assert not is_alive(pid)
+
+
+def test_a_stop_under_way_is_carried_out_by_the_next_supervisor(node: Supervised):
+    """The deaf task had been told; its ladder is climbed again, from its foot."""
+    task_id = node.begun("deaf")
+    node.cli("stop", task_id, "--reason", "enough")
+    node.wait_for(task_id, S.STOPPING)
+    node.kill()
+    node.start()
+    task = node.end_of(task_id)
+    assert (task.status, task.forced, task.stop.reason) == (S.STOPPED, True, "enough")
+
+
+def test_a_task_that_was_starting_runs_once(node: Supervised):
+    """The forkserver had not read the order yet: it still does, and the next supervisor tells it to go."""
+    node.end_of(node.submit("noop"))
+    forkserver = node.forkserver()
+    os.kill(forkserver, signal.SIGSTOP)
+    task_id = node.submit("noop")
+    node.wait_for(task_id, S.STARTING)
+    node.kill()
+    os.kill(forkserver, signal.SIGCONT)
+    node.start()
+    task = node.end_of(task_id)
+    assert task.status is S.SUCCEEDED
+    assert len([entry for entry in node.journal() if entry["id"] == task_id]) == 1
+
+
+def test_a_result_that_came_while_nobody_listened_is_kept(node: Supervised):
+    """It lies in the socket until the next supervisor reads it."""
+    task_id = begin_until(node)
+    node.kill()
+    release(node)
+    wait_until(lambda: node.workers() == [], "the worker's end")
+    node.start()
+    task = node.end_of(task_id)
+    assert (task.status, task.outcome, task.exit_code) == (S.SUCCEEDED, "released", 0)
+
+
+def test_a_crash_while_nobody_listened_is_told(node: Supervised):
+    """With its signal, which the forkserver has kept."""
+    task_id = node.begun("hold")
+    pid = node.worker_of(task_id)
+    node.kill()
+    os.kill(pid, signal.SIGKILL)
+    node.start()
+    task = node.end_of(task_id)
+    assert (task.status, task.failure.kind, task.exit_signal) == (S.FAILED, "crashed", signal.SIGKILL)
+
+
+def test_a_timeout_counts_on_over_a_takeover(node: Supervised):
+    """The running time before it is rebuilt from the trail."""
+    task_id = node.submit("timed.slow")
+    node.wait_for(task_id, S.RUNNING)
+    node.kill()
+    node.start()
+    task = node.end_of(task_id)
+    assert (task.status, task.failure.kind) == (S.FAILED, "timeout")
+    assert seconds(task.started_at, task.ended_at) < 3 + 1.5
+
+
+def test_waiting_work_survives_its_supervisor(place: Supervised):
+    """What was accepted runs in the next term, in its order."""
+    node = place.start("--max-parallel", "1")
+    first = begin_until(node)
+    waiting = [node.submit("noop") for _ in range(5)]
+    node.kill()
+    release(node)
+    node.start()
+    assert {task.status for task in node.ends_of([first, *waiting])} == {S.SUCCEEDED}
+    assert [entry["id"] for entry in node.journal("begin")] == [first, *waiting]
+
+
+def test_kills_at_random_instants_lose_and_double_nothing(place: Supervised):
+    """Twenty terms under a stream of no-op tasks: each accepted one succeeds, and each attempt runs once."""
+    dice = random.Random(20)
+    node = place.start(lease=30)
+    accepted: list[str] = []
+    for _ in range(20):
+        until = time.monotonic() + dice.uniform(0.02, 0.3)
+        while time.monotonic() < until:
+            accepted.append(node.submit("noop"))
+        node.kill()
+        node.start(lease=30)
+    tasks = node.ends_of(accepted)
+    assert {task.status for task in tasks} == {S.SUCCEEDED}
+    runs = [(entry["id"], entry["attempt"]) for entry in node.journal("begin")]
+    assert len(runs) == len(set(runs)) == len(accepted)
+    assert {task.id for task in tasks} == {task_id for task_id, _ in runs}
+    assert len(accepted) > 40
+
+
+def test_kills_while_starting_up_lose_and_double_nothing(place: Supervised):
+    """The terms between are killed before they have done with what they found."""
+    dice = random.Random(7)
+    node = place.start(lease=30)
+    accepted: list[str] = []
+    for _ in range(6):
+        accepted += [node.submit("span", seconds=0.05) for _ in range(10)]
+        node.kill()
+        for _ in range(2):
+            node.start(lease=30, wait=False)
+            time.sleep(dice.uniform(0.1, 0.5))
+            node.kill()
+        node.start(lease=30)
+    tasks = node.ends_of(accepted)
+    assert {task.status for task in tasks} == {S.SUCCEEDED}
+    runs = [(entry["id"], entry["attempt"]) for entry in node.journal("begin")]
+    assert len(runs) == len(set(runs)) == len(accepted)
+
+
+# --- the forkserver --------------------------------------------------------------------------------------------
+
+
+def test_a_killed_forkserver_is_replaced(node: Supervised):
+    """Running tasks finish, new ones start within two seconds."""
+    running = [begin_until(node) for _ in range(3)]
+    killed = time.time()
+    os.kill(node.forkserver(), signal.SIGKILL)
+    fresh = node.submit("noop")
+    node.end_of(fresh)
+    assert node.wait_for_word(fresh)["at"] - killed < 2
+    release(node)
+    tasks = node.ends_of(running)
+    assert [(task.status, task.attempt, task.exit_code) for task in tasks] == [(S.SUCCEEDED, 1, 0)] * 3
+    wait_until(lambda: node.zombies_of(node.supervisor.pid) == [], "no zombies")
+
+
+def test_kills_of_the_forkserver_lose_and_double_nothing(node: Supervised):
+    """Five of them, under a stream of tasks."""
+    dice = random.Random(5)
+    accepted: list[str] = []
+    for _ in range(5):
+        accepted += [node.submit("noop") for _ in range(dice.randint(5, 20))]
+        os.kill(node.forkserver(), signal.SIGKILL)
+    tasks = node.ends_of(accepted)
+    assert {task.status for task in tasks} == {S.SUCCEEDED}
+    assert sorted(entry["id"] for entry in node.journal("begin")) == sorted(accepted)
+
+
+# --- both ------------------------------------------------------------------------------------------------------
+
+
+def test_both_dead_leave_no_worker(node: Supervised):
+    """The leash ends deaf ones and looping ones within a second; they are lost, and nothing runs again by itself."""
+    ids = [node.begun("deaf"), node.begun("c.loop"), node.begun("hold")]
+    pids = [node.worker_of(task_id) for task_id in ids]
+    os.kill(node.forkserver(), signal.SIGKILL)
+    node.kill()
+    died = time.monotonic()
+    wait_until(lambda: not any(map(is_alive, pids)), "the workers' ends")
+    assert time.monotonic() - died < 1
+    wait_until(lambda: all(lease.is_past for lease in node.store.leases(ids)), "the end of their leases")
+    shown = node.cli("reconcile", "--dry-run", "--json")
+    assert sorted(row["id"] for row in shown.json) == sorted(ids)
+    assert {task.status for task in map(node.task, ids)} == {S.RUNNING}
+    node.cli("reconcile")
+    assert {task.status for task in map(node.task, ids)} == {S.LOST}
+    node.start()
+    assert node.end_of(node.submit("noop")).status is S.SUCCEEDED
+    assert len([entry for entry in node.journal("begin") if entry["id"] in ids]) == 3
+
+
+def test_after_a_double_fault_the_next_term_knows_at_once(node: Supervised):
+    """The locks prove everything dead: lost without waiting for a lease, the waiting work runs."""
+    task_id = node.begun("hold")
+    node.kill()
+    os.kill(node.forkserver(), signal.SIGKILL)
+    node.start(lease=30)
+    task = node.end_of(task_id)
+    assert task.status is S.LOST
+    assert "died" in node.moment(task_id, S.LOST).reason
+    assert node.end_of(node.submit("noop")).status is S.SUCCEEDED
+
+
+def test_when_nobody_comes_the_forkserver_ends_its_workers(place: Supervised):
+    """Before their leases are over; the next term then tells truthfully how each ended, and runs what waited."""
+    node = place.start("--max-parallel", "3")
+    ids = {name: node.begun(name) for name in ("hold", "deaf")}
+    ids["until"] = begin_until(node)
+    waiting = node.submit("noop")
+    leases = {lease.task_id: lease.until for lease in node.store.leases()}
+    node.kill()
+    release(node)
+    wait_until(lambda: node.processes() == {}, "the end of everything", 4 * LEASE)
+    assert time.time() < max(until.timestamp() for until in leases.values()) + 0.5
+    node.start()
+    assert node.end_of(waiting).status is S.SUCCEEDED
+    tasks = {name: node.end_of(task_id) for name, task_id in ids.items()}
+    assert (tasks["until"].status, tasks["until"].outcome) == (S.SUCCEEDED, "released")
+    assert (tasks["hold"].status, tasks["hold"].exit_signal) == (S.FAILED, signal.SIGTERM)
+    assert (tasks["deaf"].status, tasks["deaf"].exit_signal) == (S.FAILED, signal.SIGKILL)
+    assert "no supervisor came back" in tasks["hold"].failure.message
+    assert len(node.journal("begin")) == 4

@@ -1,0 +1,191 @@
+"""How a supervisor is told to end, and how it refuses to begin."""
+
+import contextlib
+import os
+import signal
+import time
+
+import pytest
+from node_bench import S, Supervised, wait_until
+
+
+def release(node: Supervised) -> None:
+    (node.root / "open").touch()
+
+
+def begin_until(node: Supervised) -> str:
+    return node.begun("until", path=str(node.root / "open"))
+
+
+def test_a_drain_lets_running_tasks_finish(place: Supervised):
+    """It takes nothing new; what waits stays queued and runs in the next term."""
+    node = place.start("--drain", "30", "--max-parallel", "1")
+    running = begin_until(node)
+    waiting = node.submit("noop")
+    node.supervisor.terminate()
+    wait_until(lambda: node.events("draining"), "the drain")
+    refused = node.cli("submit", "noop")
+    assert (refused.code, refused.out) == (1, "")
+    assert "drain" in refused.err or "does not take work" in refused.err
+    release(node)
+    assert node.supervisor.wait(20) == 0
+    assert node.task(running).status is S.SUCCEEDED
+    assert node.task(waiting).status is S.QUEUED
+    node.check_gone()
+    node.start()
+    assert node.end_of(waiting).status is S.SUCCEEDED
+
+
+def test_after_the_drain_what_still_runs_is_stopped(node: Supervised):
+    """With no time to drain: cooperative and deaf ones alike, and nothing is left."""
+    ids = [node.begun("hold"), node.begun("deaf")]
+    assert node.terminate() == 0
+    tasks = [node.task(task_id) for task_id in ids]
+    assert [(task.status, task.forced) for task in tasks] == [(S.STOPPED, False), (S.STOPPED, True)]
+    assert {task.stop.reason for task in tasks} == {"the node is going down"}
+    node.check_gone()
+
+
+def test_a_second_sigterm_shortens_the_drain(place: Supervised):
+    """A minute was allowed; it ends at once."""
+    node = place.start("--drain", "60")
+    task_id = node.begun("hold")
+    node.supervisor.terminate()
+    wait_until(lambda: node.events("draining"), "the drain")
+    asked = time.monotonic()
+    assert node.terminate() == 0
+    assert time.monotonic() - asked < 10
+    assert node.task(task_id).status is S.STOPPED
+
+
+@pytest.mark.parametrize("delay", [0.05, 0.15, 0.25, 0.4])
+def test_sigterm_while_starting_up_leaves_nothing(place: Supervised, delay):
+    """Whenever it comes: it ends as asked or by the signal, and the next one starts."""
+    node = place.start(wait=False)
+    time.sleep(delay)  # not a wait: the moment is what is tried
+    assert node.terminate() in {0, -signal.SIGTERM}
+    node.check_gone()
+    node.start()
+    assert node.end_of(node.submit("noop")).status is S.SUCCEEDED
+
+
+def test_sigint_ends_like_sigterm(node: Supervised):
+    """Ctrl-C in a terminal."""
+    task_id = node.begun("hold")
+    node.supervisor.send_signal(signal.SIGINT)
+    assert node.supervisor.wait(20) == 0
+    assert node.task(task_id).status is S.STOPPED
+
+
+def test_a_log_that_nobody_reads_does_not_stop_it(place: Supervised):
+    """The pipe behind its output is full after the first 64 KiB: it works on, and it ends."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writer, b"x" * 4096)
+    os.set_blocking(writer, True)
+    node = place.start(output=writer, wait=False)
+    os.close(writer)
+    wait_until(node.paths.control.exists, "its control socket")
+    ids = [node.submit("noop") for _ in range(100)]
+    assert {task.status for task in node.ends_of(ids)} == {S.SUCCEEDED}
+    assert node.terminate() == 0
+    os.close(reader)
+
+
+# --- refusals ------------------------------------------------------------------------------------------------
+
+BAD = {
+    "bucket syntax": (["--owned-buckets", "1-"], "expected"),
+    "bucket words": (["--owned-buckets", "all"], "expected"),
+    "buckets backwards": (["--owned-buckets", "5-1"], "did you mean 1-5"),
+    "bucket out of range": (["--owned-buckets", "0-64", "--num-buckets", "64"], "63"),
+    "bucket out of the default range": (["--owned-buckets", "9999"], "63"),
+    "no buckets": (["--num-buckets", "0"], "expected"),
+    "number of buckets": (["--num-buckets", "many"], "many"),
+    "unknown option": (["--own-buckets", "1"], "--own"),
+    "stray word": (["please"], "please"),
+    "duration": (["--lease-seconds", "soon"], "soon"),
+    "negative duration": (["--drain", "-1"], "-1"),
+    "no lease": (["--lease-seconds", "0"], "more than 0"),
+    "no poll": (["--poll-seconds", "0"], "more than 0"),
+    "log format": (["--log-format", "xml"], "xml"),
+    "no runs": (["--max-parallel", "0"], "at least 1"),
+    "no runs in a bucket": (["--max-parallel-per-bucket", "0"], "at least 1"),
+    "store scheme": (["--db", "mysql://somewhere"], "mysql"),
+    "node with a slash": (["--node", "a/b"], "slash"),
+    "node with a control character": (["--node", "a\x1bb"], "control"),
+    "empty node": (["--node", "x" * 101], "100"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_bad_command_line_is_refused_in_one_line(place: Supervised, what):
+    """Exit code 2; no node was pinned, nothing was started."""
+    words, said = BAD[what]
+    answer = place.refuse("--state-dir", str(place.state), *words)
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith("chong-supervisor: ")
+    assert answer.err.count("\n") == 1
+    assert said in answer.err
+    assert not place.paths.identity.exists()
+    assert place.processes() == {}
+
+
+def refused(place: Supervised, *words: str) -> str:
+    answer = place.refuse("--state-dir", str(place.state), *words)
+    assert (answer.code, answer.err.count("\n")) == (2, 1), answer
+    return answer.err
+
+
+def test_a_state_directory_that_is_a_file_is_refused(place: Supervised):
+    """It says what it is."""
+    place.state.write_text("")
+    assert "it is a file" in refused(place)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+def test_a_state_directory_of_somebody_else_is_refused(place: Supervised):
+    """Even to root: its sockets would be theirs."""
+    place.state.mkdir()
+    os.chown(place.state, 65533, 65533)
+    assert "belongs to user 65533" in refused(place)
+
+
+def test_a_state_directory_that_cannot_be_made_is_refused(place: Supervised):
+    """Below a file nothing can be."""
+    (place.root / "file").write_text("")
+    answer = place.refuse("--state-dir", str(place.root / "file" / "state"))
+    assert (answer.code, answer.err.count("\n")) == (2, 1), answer
+
+
+def test_a_runtime_directory_that_is_a_file_is_refused(place: Supervised):
+    """As for the state directory."""
+    (place.root / "run").write_text("")
+    assert "it is a file" in refused(place, "--runtime-dir", str(place.root / "run"))
+
+
+def test_another_node_on_a_state_directory_is_refused(node: Supervised):
+    """The name was pinned at the first start."""
+    node.terminate()
+    message = refused(node, "--node", "node-b")
+    assert "belongs to node 'node-a': expected --node node-a, got node-b" in message
+
+
+def test_a_second_supervisor_is_refused(node: Supervised):
+    """With the process that runs."""
+    assert f"one runs as process {node.supervisor.pid}" in refused(node)
+    assert node.end_of(node.submit("noop")).status is S.SUCCEEDED
+
+
+def test_another_number_of_buckets_is_refused(node: Supervised):
+    """The deployment has recorded its own."""
+    node.terminate()
+    assert "expected 64" in refused(node, "--num-buckets", "32")
+
+
+def test_an_owned_bucket_beyond_the_stores_number_is_refused(place: Supervised):
+    """Judged against what the store has, where the command line names no number."""
+    place.start("--num-buckets", "8").terminate()
+    assert "7" in refused(place, "--owned-buckets", "8")

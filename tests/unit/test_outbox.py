@@ -1,0 +1,238 @@
+"""Nothing that the store has not got is lost, doubled or put out of order."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from chong.store.errors import ConcurrencyConflict, Refused
+from chong.store.memory import InMemoryTaskStore
+from chong.store.model import Beat, Completion, LeaseGrant, Note, Progress
+from chong.store.specimens import START, TERM, moved, queued, read, start_of, step
+from chong.store.states import Status
+from chong.supervisor import outbox as outbox_module
+from chong.supervisor.events import SaveState
+from chong.supervisor.outbox import BATCH, Outbox
+
+LEASE = LeaseGrant(TERM, timedelta(seconds=30))
+TASK = queued()
+STARTING = start_of(TASK)
+RUNNING = moved(STARTING, Status.RUNNING)
+PAUSING = moved(RUNNING, Status.PAUSING)
+
+
+def state(old, new, **more):
+    return SaveState(new, (step(old, new),), **more)
+
+
+def outbox_with(*saves):
+    outbox = Outbox(LEASE)
+    for save in saves:
+        outbox.add(save)
+    return outbox
+
+
+def settle(outbox, batch, verdict=None):
+    batch.verdicts = [verdict] * len(batch.saves)
+    outbox.settle(batch)
+
+
+def sent(outbox, *, beats=False):
+    batch = outbox.take(beats=beats)
+    settle(outbox, batch)
+    return batch
+
+
+class TestOrder:
+    def test_states_that_wait_are_joined(self):
+        """The newest snapshot, with all that led to it."""
+        outbox = outbox_with(state(None, TASK), state(TASK, moved(TASK, Status.CANCELLED)))
+        (save,) = outbox.take(beats=False).saves
+        assert (0, 2, [1, 2]) == (save.expect_version, save.snapshot.version, [m.version for m in save.transitions])
+
+    def test_a_start_is_not_joined_to_what_was_before(self):
+        """Its lease belongs to its own attempt."""
+        outbox = outbox_with(state(None, TASK), state(TASK, STARTING, starts=True))
+        (first,), (second,) = sent(outbox).saves, sent(outbox).saves
+        assert (None, 0) == (first.lease, first.expect_version)
+        assert (LEASE, 1) == (second.lease, second.expect_version)
+
+    def test_what_follows_a_start_joins_it(self):
+        """With its lease."""
+        outbox = outbox_with(state(TASK, STARTING, starts=True), state(STARTING, moved(STARTING, Status.STOPPING)))
+        (save,) = outbox.take(beats=False).saves
+        assert (LEASE, Status.STOPPING, 1) == (save.lease, save.snapshot.status, len(outbox))
+
+    def test_what_is_under_way_is_left_alone(self):
+        """A later state goes with the next batch."""
+        outbox = outbox_with(state(None, TASK))
+        first = outbox.take(beats=False)
+        outbox.add(state(TASK, moved(TASK, Status.CANCELLED)))
+        assert ([TASK], 2) == ([save.snapshot for save in first.saves], len(outbox))
+        settle(outbox, first)
+        assert [1] == [save.expect_version for save in outbox.take(beats=False).saves]
+
+    def test_an_outage_changes_nothing_of_what_was_under_way(self):
+        """It may be in place already, and its event id must find itself."""
+        outbox = outbox_with(state(None, TASK))
+        first = outbox.take(beats=False)
+        outbox.put_back(first)
+        outbox.add(state(TASK, moved(TASK, Status.CANCELLED)))
+        assert first.saves == outbox.take(beats=False).saves
+
+    def test_what_the_store_had_is_expected(self):
+        """Read or adopted."""
+        outbox = Outbox(LEASE)
+        outbox.know_stored(TASK.id, 3)
+        outbox.add(state(STARTING, replace(RUNNING, version=4)))
+        assert [3] == [save.expect_version for save in outbox.take(beats=False).saves]
+
+    def test_command_ends_are_joined_too(self):
+        """They go with the save that carries their intent."""
+        first, second = Completion("command-1"), Completion("command-2")
+        cancelled = state(TASK, moved(TASK, Status.CANCELLED), completes=(second,))
+        outbox = outbox_with(state(None, TASK, completes=(first,)), cancelled)
+        assert (first, second) == outbox.take(beats=False).saves[0].completes
+
+    def test_a_batch_has_a_bound(self):
+        """And every task its turn."""
+        outbox = outbox_with(*(state(None, queued(number)) for number in range(BATCH + 50)))
+        batches = [len(sent(outbox).saves) for _ in range(3)]
+        assert [BATCH, 50, 0] == batches
+
+    def test_tasks_with_more_to_say_go_behind(self):
+        """None that is busy keeps the others waiting."""
+        tasks = [queued(number) for number in range(BATCH + 1)]
+        outbox = outbox_with(*(state(None, task) for task in tasks))
+        batch = outbox.take(beats=False)
+        for task in tasks[:BATCH]:
+            outbox.add(state(task, moved(task, Status.CANCELLED)))
+        settle(outbox, batch)
+        assert tasks[BATCH].id == outbox.take(beats=False).saves[0].snapshot.id
+
+
+class TestRefusals:
+    def test_a_refused_save_is_dropped_with_what_follows(self):
+        """A second writer exists: the rest would be refused too."""
+        outbox = outbox_with(state(TASK, STARTING, starts=True))
+        batch = outbox.take(beats=False)
+        outbox.add(state(STARTING, RUNNING))
+        settle(outbox, batch, ConcurrencyConflict(TASK.id, "another version"))
+        assert (0, False) == (len(outbox), bool(outbox))
+
+    def test_a_refusal_does_not_touch_others(self):
+        """Each task has its own verdict."""
+        other = queued(2)
+        outbox = outbox_with(state(None, TASK), state(None, other))
+        batch = outbox.take(beats=False)
+        batch.verdicts = [ConcurrencyConflict(TASK.id, "another version"), None]
+        outbox.settle(batch)
+        outbox.add(state(other, moved(other, Status.CANCELLED)))
+        assert [1] == [save.expect_version for save in outbox.take(beats=False).saves]
+
+    def test_giving_a_task_up_drops_its_writes(self):
+        """Its beats too."""
+        outbox = outbox_with(state(STARTING, RUNNING))
+        outbox.add_beat(Beat(TASK.id, START))
+        outbox.give_up(TASK.id)
+        assert (0, False) == (len(outbox), bool(outbox))
+
+    def test_a_task_may_be_given_up_while_its_save_is_under_way(self):
+        """Whatever comes of that save."""
+        outbox = outbox_with(state(STARTING, RUNNING))
+        batch = outbox.take(beats=False)
+        outbox.give_up(TASK.id)
+        settle(outbox, batch)
+        assert (0, False) == (len(outbox), bool(outbox))
+
+    def test_an_old_batch_does_not_settle_a_new_life(self):
+        """The task was given up and taken in anew while the batch was out."""
+        outbox = outbox_with(state(STARTING, RUNNING))
+        batch = outbox.take(beats=False)
+        outbox.give_up(TASK.id)
+        outbox.add(state(None, TASK))
+        settle(outbox, batch)
+        assert [TASK] == [save.snapshot for save in outbox.take(beats=False).saves]
+
+    def test_a_full_outbox_takes_no_new_work(self, monkeypatch):
+        """States of what is accepted are never refused."""
+        monkeypatch.setattr(outbox_module, "BOUND", 1)
+        outbox = outbox_with(state(None, TASK))
+        with pytest.raises(Refused, match=r"\Aoutbox: expected fewer than 1 unsent writes, "):
+            outbox.make_room()
+        outbox.add(state(None, queued(2)))
+        assert 2 == len(outbox)
+
+
+class TestBesides:
+    NOTE = Note(task_id=TASK.id, kind="odd_exit", at=START, actor=TERM, event_id="event")
+
+    def test_notes_and_ends_stay_until_they_are_written(self):
+        """An outage offers them again."""
+        outbox = Outbox(LEASE)
+        outbox.add_note(self.NOTE)
+        outbox.add_completion(Completion("command-1"))
+        outbox.put_back(outbox.take(beats=False))
+        batch = outbox.take(beats=False)
+        assert ([self.NOTE], [Completion("command-1")], 2) == (batch.notes, batch.completions, len(outbox))
+        settle(outbox, batch)
+        assert 0 == len(outbox)
+
+    def test_what_came_meanwhile_is_kept(self):
+        """Only what was handed out is settled."""
+        outbox = Outbox(LEASE)
+        outbox.add_note(self.NOTE)
+        batch = outbox.take(beats=False)
+        outbox.add_note(later := replace(self.NOTE, event_id="later"))
+        settle(outbox, batch)
+        assert [later] == outbox.take(beats=False).notes
+
+    def test_the_latest_beat_of_a_task_counts(self):
+        """They are not counted as writes that wait."""
+        outbox = Outbox(LEASE)
+        for done in (1, 2):
+            outbox.add_beat(Beat(TASK.id, START, Progress(done)))
+        assert (0, True) == (len(outbox), bool(outbox))
+        assert [Progress(2)] == [beat.progress for beat in outbox.take(beats=True).beats]
+
+    def test_beats_wait_when_they_are_not_wanted(self):
+        """They go at a pace of their own."""
+        outbox = Outbox(LEASE)
+        outbox.add_beat(Beat(TASK.id, START))
+        assert ([], 1) == (outbox.take(beats=False).beats, len(outbox.take(beats=True).beats))
+
+    def test_a_newer_beat_outlives_an_outage(self):
+        """The older one is dropped."""
+        outbox = Outbox(LEASE)
+        outbox.add_beat(Beat(TASK.id, START, Progress(1)))
+        batch = outbox.take(beats=True)
+        outbox.add_beat(Beat(TASK.id, START, Progress(2)))
+        outbox.put_back(batch)
+        assert [Progress(2)] == [beat.progress for beat in outbox.take(beats=True).beats]
+
+    def test_a_beat_is_dropped_with_the_end_of_its_run(self):
+        """There is no lease left that would take it."""
+        outbox = outbox_with(state(RUNNING, moved(RUNNING, Status.SUCCEEDED)))
+        outbox.add_beat(Beat(TASK.id, START))
+        sent(outbox)
+        assert False is bool(outbox)
+
+    def test_an_empty_outbox_has_an_empty_batch(self):
+        """There is nothing to carry."""
+        assert False is bool(Outbox(LEASE).take(beats=True))
+
+
+class TestWithAStore:
+    def test_a_batch_written_twice_stands_once(self):
+        """Its answer was lost."""
+        with InMemoryTaskStore() as store:
+            outbox = outbox_with(state(None, TASK), state(TASK, STARTING, starts=True), state(STARTING, RUNNING))
+            while batch := outbox.take(beats=False):
+                store.save_many(batch.saves)
+                outbox.put_back(batch)
+                batch = outbox.take(beats=False)
+                batch.verdicts = store.save_many(batch.saves)
+                assert [None] == batch.verdicts
+                outbox.settle(batch)
+            assert Status.RUNNING == read(store, TASK).status
+            assert [1, 2, 3] == [moved_.version for moved_ in store.history(TASK.id)]

@@ -1,0 +1,251 @@
+"""What a new term makes of each task that its node had."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from chong.store.errors import ConfigurationError
+from chong.store.memory import InMemoryTaskStore
+from chong.store.model import LeaseGrant
+from chong.store.specimens import (
+    LATER_TERM,
+    NODE,
+    START,
+    TERM,
+    TTL,
+    moved,
+    node_record,
+    put,
+    queued,
+    read,
+    start_of,
+    step,
+    stored_queued,
+    stored_run,
+    task_id,
+    term_record,
+)
+from chong.store.states import Status
+from chong.supervisor.paths import Paths
+from chong.supervisor.recover import Findings, Remains, Scene, find, is_proven_dead, read_remains, running_seconds
+from chong.supervisor.submission import Submission
+
+
+@pytest.fixture
+def store():
+    with InMemoryTaskStore() as store:
+        store.register_term(term_record(), node_record())
+        yield store
+
+
+def scene(tmp_path, **facts):
+    """The second term of a node whose first one has died."""
+    plain = {
+        "term": term_record(LATER_TERM),
+        "node": node_record(LATER_TERM),
+        "owned_buckets": None,
+        "num_buckets": None,
+        "ttl": TTL,
+        "paths": Paths(tmp_path / "state", tmp_path / "run"),
+        "attached": frozenset(),
+        "served": frozenset(),
+        "silent": frozenset(),
+        "accepted": {},
+    }
+    return Scene(**(plain | facts))
+
+
+def submission_of(task):
+    return Submission(name=task.name, id=task.id)
+
+
+def found(findings):
+    """The names of the lists that are not empty."""
+    return {name for name in Findings.__dataclass_fields__ if name != "num_buckets" and getattr(findings, name)}
+
+
+class TestRuns:
+    def test_an_attached_run_is_adopted_and_goes_on(self, store, tmp_path):
+        """With the seconds that it has run."""
+        run = stored_run(store)
+        run = put(store, run, moved(run, Status.RUNNING, started_at=START))
+        findings = find(store, scene(tmp_path, attached=frozenset({run.run})))
+        ((task, _),) = findings.running
+        assert ({"running"}, LATER_TERM, run.version + 1) == (found(findings), task.lease_owner, task.version)
+        assert task == read(store, run)
+
+    def test_a_start_that_no_forkserver_knows_was_never_forked(self, store, tmp_path):
+        """The newest forkserver served the term that had stored it."""
+        run = stored_run(store)
+        findings = find(store, scene(tmp_path, served=frozenset({TERM})))
+        assert ({"unforked"}, [run.id]) == (found(findings), [task.id for task in findings.unforked])
+
+    @pytest.mark.parametrize("served", [frozenset(), frozenset({"node-a.0"})])
+    def test_a_start_of_a_dead_forkserver_is_dead(self, store, tmp_path, served):
+        """Nobody is left who could know whether it was forked."""
+        stored_run(store)
+        assert {"dead"} == found(find(store, scene(tmp_path, served=served)))
+
+    def test_a_started_run_without_a_worker_is_dead(self, store, tmp_path):
+        """Whoever was served."""
+        run = stored_run(store)
+        put(store, run, moved(run, Status.RUNNING, started_at=START))
+        assert {"dead"} == found(find(store, scene(tmp_path, served=frozenset({TERM}))))
+
+    @pytest.mark.parametrize(
+        "differs",
+        [
+            {"term": replace(term_record(LATER_TERM), boot_id="another boot")},
+            {"term": replace(term_record(LATER_TERM), node_id="a clone")},
+            {"term": replace(term_record(LATER_TERM), lock_inode=8)},
+            {"silent": frozenset({3})},
+        ],
+    )
+    def test_a_run_that_is_not_proven_dead_is_doubtful(self, store, tmp_path, differs):
+        """Another boot, a clone, a restored directory, or a forkserver that does not answer."""
+        run = stored_run(store)
+        findings = find(store, scene(tmp_path, **differs))
+        assert ({"doubtful"}, TERM) == (found(findings), read(store, run).lease_owner)
+
+    def test_an_attached_run_needs_no_proof(self, store, tmp_path):
+        """Its worker is in our hands."""
+        run = stored_run(store)
+        assert {"running"} == found(find(store, scene(tmp_path, attached=frozenset({run.run}), silent=frozenset({3}))))
+
+    def test_a_run_of_an_unknown_term_is_doubtful(self, store, tmp_path):
+        """Nothing proves its death."""
+        stored_run(store, lease_owner="node-a.0")
+        assert {"doubtful"} == found(find(store, scene(tmp_path)))
+
+    def test_a_proof_needs_a_record(self, tmp_path):
+        """And the same lock on the same boot of the same machine."""
+        assert [True, False] == [is_proven_dead(holder, scene(tmp_path)) for holder in (term_record(), None)]
+
+
+class TestAttached:
+    def test_an_end_of_our_own_is_only_released(self, store, tmp_path):
+        """It was stored, and the former term died before it could say so."""
+        run = stored_run(store)
+        put(store, run, moved(run, Status.SUCCEEDED, ended_at=START), event_id=f"{run.run}.exit")
+        findings = find(store, scene(tmp_path, attached=frozenset({run.run})))
+        assert ({"stored_runs"}, [run.run]) == (found(findings), findings.stored_runs)
+
+    def test_a_run_that_somebody_judged_is_foreign(self, store, tmp_path):
+        """While its worker lived on."""
+        run = stored_run(store)
+        put(store, run, moved(run, Status.LOST, ended_at=START))
+        findings = find(store, scene(tmp_path, attached=frozenset({run.run})))
+        assert ({"foreign_runs"}, [(run.run, read(store, run))]) == (found(findings), findings.foreign_runs)
+
+    def test_a_run_that_the_store_does_not_know_is_foreign(self, store, tmp_path):
+        """The store was replaced, perhaps."""
+        run = f"{task_id(9)}.1"
+        assert [(run, None)] == find(store, scene(tmp_path, attached=frozenset({run}))).foreign_runs
+
+
+class TestWaiting:
+    def test_waiting_work_with_its_submission_waits_on(self, store, tmp_path):
+        """On the node that accepted it."""
+        task = stored_queued(store)
+        findings = find(store, scene(tmp_path, accepted={task.id: submission_of(task)}))
+        assert ({"waiting"}, [read(store, task)]) == (found(findings), findings.waiting)
+
+    def test_waiting_work_without_its_submission_is_spoolless(self, store, tmp_path):
+        """Nobody has its parameters any more."""
+        stored_queued(store)
+        assert {"spoolless"} == found(find(store, scene(tmp_path)))
+
+    def test_an_accepted_task_that_the_store_does_not_have_is_unsaved(self, store, tmp_path):
+        """It was accepted while the store was away."""
+        task = queued(5)
+        findings = find(store, scene(tmp_path, accepted={task.id: submission_of(task)}))
+        assert ({"unsaved"}, [submission_of(task)]) == (found(findings), findings.unsaved)
+
+    def test_an_accepted_task_that_has_ended_is_ended(self, store, tmp_path):
+        """Only its file is left."""
+        run = stored_run(store)
+        put(store, run, moved(run, Status.FAILED, ended_at=START))
+        findings = find(store, scene(tmp_path, accepted={run.id: submission_of(run)}))
+        assert ({"ended"}, [run.id]) == (found(findings), findings.ended)
+
+    def test_other_nodes_tasks_are_left_alone(self, store, tmp_path):
+        """Nobody runs somebody else's task."""
+        stored_run(store, 1, node="node-b")
+        stored_queued(store, 2, node="node-b")
+        assert set() == found(find(store, scene(tmp_path)))
+
+
+class TestDeployment:
+    @pytest.mark.parametrize(("wanted", "number"), [(None, 64), (8, 8)])
+    def test_the_first_node_records_the_number_of_buckets(self, store, tmp_path, wanted, number):
+        """Its setting, or the default."""
+        findings = find(store, scene(tmp_path, num_buckets=wanted))
+        assert (number, number) == (findings.num_buckets, store.deployment().num_buckets)
+
+    def test_another_number_of_buckets_is_refused(self, store, tmp_path):
+        """Before the node announces itself."""
+        store.record_num_buckets(64)
+        with pytest.raises(ConfigurationError) as refused:
+            find(store, scene(tmp_path, num_buckets=32))
+        assert "number of buckets: expected 64 as the deployment has recorded, got 32" == str(refused.value)
+        assert [TERM] == [record.term for record in store.terms(NODE)]
+
+    def test_the_term_and_its_buckets_are_announced(self, store, tmp_path):
+        """As what it declares, for audit."""
+        find(store, scene(tmp_path, owned_buckets=frozenset({3, 4}), num_buckets=8))
+        assert [LATER_TERM, TERM] == [record.term for record in store.terms(NODE)]
+        assert [3, 4] == [declared.bucket for declared in store.declarations()]
+
+
+def history(*moves):
+    """Targets with the seconds at which they happened."""
+    trail, last = [], None
+    for version, (status, seconds) in enumerate(moves, start=1):
+        at = START + timedelta(seconds=seconds)
+        task = queued(status=status, version=version, status_changed_at=at)
+        trail.append(step(last, task))
+        last = task
+    return trail
+
+
+class TestRunningSeconds:
+    @pytest.mark.parametrize(
+        ("moves", "seconds"),
+        [
+            ([(Status.QUEUED, 0), (Status.STARTING, 10)], 0.0),
+            ([(Status.STARTING, 0), (Status.RUNNING, 10)], 90.0),
+            ([(Status.RUNNING, 10), (Status.PAUSING, 20), (Status.PAUSED, 25)], 15.0),
+            ([(Status.RUNNING, 10), (Status.PAUSING, 20), (Status.PAUSED, 25), (Status.RUNNING, 65)], 50.0),
+            ([(Status.RUNNING, 10), (Status.PAUSING, 20), (Status.RUNNING, 30)], 90.0),
+            ([(Status.RUNNING, 10), (Status.RETRYING, 50), (Status.STARTING, 60), (Status.RUNNING, 80)], 20.0),
+            ([(Status.RUNNING, 10), (Status.STOPPING, 50)], 40.0),
+        ],
+    )
+    def test_pauses_and_earlier_attempts_do_not_count(self, moves, seconds):
+        """Looked at in the hundredth second."""
+        assert seconds == running_seconds(history(*moves), START + timedelta(seconds=100))
+
+
+class TestRemains:
+    def test_they_are_read_as_they_were_written(self, tmp_path):
+        """A frame comes back as the worker sent it."""
+        (tmp_path / "remains.json").write_text('{"code": null, "signal": 9, "frames": [{"n": 1, "kind": "名前"}]}')
+        assert Remains(None, 9, ('{"n": 1, "kind": "名前"}'.encode(),)) == read_remains(tmp_path)
+
+    @pytest.mark.parametrize("text", [None, "", "[]", "7", "{}", '{"code": 0, "signal": null}', '{"frames": 3}'])
+    def test_without_them_nobody_knows(self, tmp_path, text):
+        """Missing, torn or senseless: the outcome is unknown."""
+        if text is not None:
+            (tmp_path / "remains.json").write_text(text)
+        assert None is read_remains(tmp_path)
+
+
+def test_a_run_that_retried_is_adopted_with_its_attempt(store, tmp_path):
+    """The name of a run says which attempt it is."""
+    first = stored_run(store)
+    waiting = put(store, first, moved(first, Status.RETRYING))
+    second = put(store, waiting, start_of(waiting), lease=LeaseGrant(TERM, TTL))
+    findings = find(store, scene(tmp_path, attached=frozenset({second.run})))
+    assert [2] == [task.attempt for task, _ in findings.running]
+    assert findings.running[0][1] <= (datetime.now(UTC) - START).total_seconds()

@@ -1,0 +1,179 @@
+"""A submission is within its bounds, or it is refused in one line that says what was expected."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chong.store.errors import ConfigurationError
+from chong.store.specimens import task_id
+from chong.supervisor.accepted import Accepted
+from chong.supervisor.submission import (
+    KEY_LIMIT,
+    NAME_LIMIT,
+    PARAMS_LIMIT,
+    Submission,
+    from_json,
+    to_json,
+)
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=15,
+)
+FIELDS = st.sampled_from(["name", "key", "params", "unique_key", "trigger", "id"])
+BIG = {"text": "x" * (PARAMS_LIMIT - len('{"text": ""}'))}
+
+
+def nested(depth):
+    value = inner = {}
+    for _ in range(depth):
+        inner["deeper"] = {}
+        inner = inner["deeper"]
+    return value
+
+
+def refusal(**facts):
+    with pytest.raises(ConfigurationError) as refused:
+        Submission(**({"name": "billing.sync"} | facts))
+    return str(refused.value)
+
+
+class TestBounds:
+    @pytest.mark.parametrize(
+        ("facts", "message"),
+        [
+            ({"name": ""}, f"task name: expected 1 to {NAME_LIMIT} characters, got 0"),
+            ({"name": "n" * 201}, "task name: expected 1 to 200 characters, got 201"),
+            ({"name": 7}, "task name: expected text, got int"),
+            ({"name": "a\nb"}, r"task name: expected no control characters, got '\n'"),
+            ({"key": ""}, "key: expected 1 to 500 characters, got 0"),
+            ({"key": "k" * 501}, f"key: expected 1 to {KEY_LIMIT} characters, got 501"),
+            ({"key": "\ud800"}, r"key: expected no control characters, got '\ud800'"),
+            ({"unique_key": "\0"}, r"unique key: expected no control characters, got '\x00'"),
+            ({"unique_key": []}, "unique key: expected text, got list"),
+            ({"trigger": ""}, "trigger: expected 1 to 200 characters, got 0"),
+            ({"id": "7"}, "id: expected a lower-case UUID, got '7'"),
+            ({"id": task_id(1).replace("-", "")}, f"id: expected a lower-case UUID, got '{task_id(1).replace('-', '')}'"),
+            ({"id": None}, "id: expected a lower-case UUID, got 'None'"),
+            ({"params": None}, "parameters: expected a JSON object, got NoneType"),
+            ({"params": {1: 2}}, "parameters: expected a JSON object, got dict"),
+            ({"params": BIG | {"more": 1}}, f"parameters: expected at most 262144 bytes of JSON, got {PARAMS_LIMIT + 11}"),
+        ],
+    )
+    def test_what_is_out_of_bounds_is_told_in_one_line(self, facts, message):
+        """What was expected, and what was got."""
+        assert message == refusal(**facts)
+
+    @pytest.mark.parametrize("value", [float("nan"), float("inf"), {1, 2}, "\ud800", b"bytes"])
+    def test_a_parameter_that_is_no_json_is_refused(self, value):
+        """Before anything is kept."""
+        assert refusal(params={"p": value}).startswith("parameters: expected JSON values, got one that is not: ")
+
+    @pytest.mark.parametrize(
+        "facts", [{"name": "n" * 200}, {"key": "名" * 500}, {"params": BIG}, {"params": nested(50)}, {"key": "a b"}]
+    )
+    def test_what_is_just_within_bounds_is_taken(self, facts):
+        """The bounds themselves are good."""
+        Submission(**({"name": "billing.sync"} | facts))
+
+    def test_each_submission_has_an_id_of_its_own(self):
+        """Made by whoever submits."""
+        assert Submission(name="n").id != Submission(name="n").id
+
+
+class TestJson:
+    @given(JSON)
+    def test_junk_is_refused_by_one_kind_of_error(self, content):
+        """Whatever the JSON."""
+        with pytest.raises(ConfigurationError):
+            from_json(content)
+
+    @given(st.dictionaries(FIELDS, JSON))
+    def test_half_junk_is_read_or_refused(self, content):
+        """Fields of the right name and the wrong kind."""
+        try:
+            submission = from_json(content)
+        except ConfigurationError:
+            return
+        assert content == {name: value for name, value in to_json(submission).items() if name in content}
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            ([], "submission: expected a JSON object, got list"),
+            ({}, "submission: expected a name, got none"),
+            (
+                {"name": "n", "bucket": 1},
+                "submission: expected name, key, params, unique_key, trigger, id, got bucket",
+            ),
+        ],
+    )
+    def test_what_is_no_submission_is_told_in_one_line(self, content, message):
+        """The fields that there are."""
+        with pytest.raises(ConfigurationError) as refused:
+            from_json(content)
+        assert message == str(refused.value)
+
+    def test_it_reads_back_as_it_was_written(self):
+        """Through JSON."""
+        submission = Submission(name="n", key="名前", params={"a": [1, None]}, unique_key="u", trigger="schedule")
+        assert submission == from_json(json.loads(json.dumps(to_json(submission))))
+
+    @pytest.mark.parametrize("depth", [250, 400, 480])
+    def test_deep_parameters_are_kept_or_refused(self, tmp_path, depth):
+        """Never taken by one part and choked on by the next: that would end the main loop."""
+        try:
+            submission = from_json({"name": "n", "params": nested(depth)})
+        except ConfigurationError:
+            return
+        Accepted(tmp_path).keep(submission)
+
+
+class TestAccepted:
+    def test_what_was_kept_is_replayed_oldest_first(self, tmp_path):
+        """By the time in their ids."""
+        kept = [Submission(name="n", id=task_id(number), params={"n": number}) for number in (2, 1, 3)]
+        for submission in kept:
+            Accepted(tmp_path).keep(submission)
+        assert (sorted(kept, key=lambda submission: submission.id), []) == Accepted(tmp_path).replay()
+
+    def test_what_was_dropped_is_gone(self, tmp_path):
+        """Dropping it again does no harm."""
+        accepted = Accepted(tmp_path)
+        accepted.keep(Submission(name="n", id=task_id(1)))
+        accepted.drop(task_id(1))
+        accepted.drop(task_id(1))
+        assert ([], []) == accepted.replay()
+
+    def test_parameters_are_given_back(self, tmp_path):
+        """To whoever starts the task."""
+        accepted = Accepted(tmp_path)
+        accepted.keep(Submission(name="n", id=task_id(1), params={"since": "2026-03-01"}))
+        assert {"since": "2026-03-01"} == accepted.params(task_id(1))
+
+    def test_a_draft_was_never_acknowledged(self, tmp_path):
+        """It goes."""
+        draft = tmp_path / f".{task_id(1)}.json.new"
+        draft.write_text('{"name"')
+        hidden = tmp_path / f".{task_id(2)}.json"
+        hidden.write_text('{"name"')
+        assert ([], [], False) == (*Accepted(tmp_path).replay(), hidden.exists())
+
+    @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"name": 1}', b"\xff\xfe\xfd"])
+    def test_an_unreadable_file_is_set_aside(self, tmp_path, content):
+        """Under another name, never removed; the others are replayed."""
+        accepted = Accepted(tmp_path)
+        accepted.keep(good := Submission(name="n", id=task_id(2)))
+        (tmp_path / f"{task_id(1)}.json").write_bytes(content)
+        aside = tmp_path / f"{task_id(1)}.json.unreadable"
+        assert ([good], [aside]) == accepted.replay()
+        assert (content, ([good], [])) == (aside.read_bytes(), accepted.replay())
+
+    def test_the_directory_is_for_its_owner_alone(self, tmp_path):
+        """Parameters may be secret."""
+        Accepted(tmp_path / "accepted").keep(Submission(name="n", id=task_id(1)))
+        modes = [path.stat().st_mode & 0o777 for path in (tmp_path / "accepted", *(tmp_path / "accepted").iterdir())]
+        assert [0o700, 0o600] == modes

@@ -1,0 +1,186 @@
+"""A new term goes on with what it found: it sends the wanted state again, or reads what is left of a run."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from chong.store.model import FailureKind, StopMoments
+from chong.store.specimens import LATER_TERM, START, moved, queued, start_of
+from chong.store.states import Status
+from chong.supervisor import events as e
+from chong.supervisor.decide import decide, take_over
+from chong.supervisor.events import TimerName
+from chong.supervisor.paths import Paths
+from chong.supervisor.takeover import BOTH_DEAD, Takeover
+from chong.supervisor.task_state import Phase, TaskState
+from chong.worker.definition import Options
+from chong.worker.wire import Down
+
+STARTING = replace(start_of(queued(max_attempts=2)), started_at=None)
+RUNNING = moved(STARTING, Status.RUNNING, started_at=START)
+STOP = StopMoments(START, "ann")
+
+
+def taken_over(status, *, timeout=60.0, used=20.0, **facts):
+    task = replace(STARTING if status is Status.STARTING else RUNNING, status=status, **facts)
+    options = Options(timeout=timeout)
+    state = TaskState(task=task, options=options, term=LATER_TERM, epoch=2, used=used, pid=77)
+    return take_over(state, e.Event(e.Spawned(77), START, 1000.0, "event"))
+
+
+class TestTakeOver:
+    def test_a_start_goes_on(self):
+        """Whether `go` was sent is seen from the frames that follow."""
+        state, effects = taken_over(Status.STARTING)
+        assert (Phase.FORKED, [e.Arm(TimerName.START, 30.0)]) == (state.phase, effects)
+
+    def test_a_running_task_is_resumed(self):
+        """A pause of the former term may still be on its way; what is left of its time is armed."""
+        state, effects = taken_over(Status.RUNNING)
+        assert [e.SendDown(Down.RESUME, (2, 1)), e.Arm(TimerName.TIMEOUT, 40.0)] == effects
+        assert (Phase.LIVE, 25.0) == (state.phase, state.running_time(1005.0))
+
+    def test_a_task_over_its_time_is_stopped_at_once(self):
+        """It ran on while nobody looked."""
+        assert e.Arm(TimerName.TIMEOUT, 0.0) in taken_over(Status.RUNNING, used=500.0)[1]
+
+    def test_a_pausing_task_is_paused_again(self):
+        """Its time runs until it answers."""
+        state, effects = taken_over(Status.PAUSING)
+        assert [e.SendDown(Down.PAUSE, (2, 1)), e.Arm(TimerName.TIMEOUT, 40.0)] == effects
+        answer = e.Event(e.Answered(Down.PAUSE, (2, 1)), START, 1010.0, "answer")
+        state, _ = decide(state, answer)
+        assert (Status.PAUSED, 30.0) == (state.task.status, state.running_time(5000.0))
+
+    def test_a_paused_task_stays_paused(self):
+        """Its time stands still, and a second answer moves nothing."""
+        state, effects = taken_over(Status.PAUSED)
+        assert ([e.SendDown(Down.PAUSE, (2, 1))], 20.0) == (effects, state.running_time(5000.0))
+        assert [] == decide(state, e.Event(e.Answered(Down.PAUSE, (2, 1)), START, 1010.0, "answer"))[1]
+
+    @pytest.mark.parametrize(("stop", "reason"), [(STOP, "stop"), (None, "timeout")])
+    def test_a_stopping_task_is_stopped_again(self, stop, reason):
+        """The ladder begins anew; without a stop that was asked for it was a time-out."""
+        state, effects = taken_over(Status.STOPPING, stop=stop)
+        assert [e.SendDown(Down.STOP, (2, 1), reason), e.Arm(TimerName.TERM, 10.0)] == effects
+        assert (stop is None) == state.timed_out
+
+    def test_a_task_without_a_timeout_has_none_armed(self):
+        """It may run for ever."""
+        assert [e.SendDown(Down.RESUME, (2, 1))] == taken_over(Status.RUNNING, timeout=None)[1]
+
+
+def frame(number, kind, **body):
+    return {"kind": kind, "n": number, "at": 1_700_000_000.5, **body}
+
+
+READY, STARTED = frame(1, "ready"), frame(2, "started")
+RESULT = frame(3, "result", value={"pages": 90})
+RAISED = frame(3, "failure", failure={"kind": "exception", "cause": "ValueError", "message": "no such page"})
+
+
+class Remains:
+    """A run's directory with what a forkserver wrote there, and the takeover that reads it."""
+
+    def __init__(self, folder):
+        self.paths = Paths(folder / "state", folder / "run")
+        self.takeover = Takeover(LATER_TERM, 2, self.paths, {})
+
+    def write(self, task, *frames, code=None, signal=9):
+        directory = self.paths.run_dir(task.run)
+        directory.mkdir(parents=True)
+        (directory / "remains.json").write_text(json.dumps({"code": code, "signal": signal, "frames": frames}))
+
+    def end_of(self, task):
+        """What the task comes to."""
+        state, happened = self.takeover.dead(task)
+        for what, event_id, at in happened:
+            state, _ = decide(state, e.Event(what, at, 0.0, event_id))
+        return state.task
+
+
+@pytest.fixture
+def remains(tmp_path):
+    return Remains(tmp_path)
+
+
+class TestDead:
+    @pytest.mark.parametrize("task", [STARTING, RUNNING, replace(RUNNING, status=Status.STOPPING, stop=STOP)])
+    def test_without_remains_the_run_is_lost(self, remains, task):
+        """Nobody can know what became of it."""
+        assert Status.LOST == remains.end_of(task).status
+        assert [e.HolderDead(BOTH_DEAD)] == [what for what, _, _ in remains.takeover.dead(task)[1]]
+
+    def test_a_result_that_nobody_read_counts(self, remains):
+        """It was complete."""
+        remains.write(RUNNING, RESULT, code=0, signal=None)
+        assert (Status.SUCCEEDED, {"pages": 90}) == ((task := remains.end_of(RUNNING)).status, task.outcome)
+
+    def test_a_failure_that_nobody_read_counts(self, remains):
+        """Attempts are left, so it comes again."""
+        remains.write(RUNNING, RAISED, code=1, signal=None)
+        assert (Status.RETRYING, "ValueError") == ((task := remains.end_of(RUNNING)).status, task.failure.cause)
+
+    def test_a_worker_that_was_ended_says_why(self, remains):
+        """The forkserver's own ladder did it."""
+        remains.write(RUNNING)
+        assert (FailureKind.CRASHED, "orphaned") == ((failure := remains.end_of(RUNNING).failure).kind, failure.cause)
+
+    def test_a_start_that_never_ran_goes_back_to_the_queue(self, remains):
+        """No `started` is among what it said."""
+        remains.write(STARTING, READY)
+        assert (Status.QUEUED, 1) == ((task := remains.end_of(STARTING)).status, task.unstarted)
+
+    def test_a_start_that_ran_does_not_go_back(self, remains):
+        """Its `started` had not been stored."""
+        remains.write(STARTING, READY, STARTED)
+        assert (Status.RETRYING, 0) == ((task := remains.end_of(STARTING)).status, task.unstarted)
+
+    def test_a_stop_that_was_under_way_is_done(self, remains):
+        """It has ended, which was asked for."""
+        task = replace(RUNNING, status=Status.STOPPING, stop=STOP)
+        remains.write(task)
+        assert Status.STOPPED == remains.end_of(task).status
+
+    def test_a_timeout_that_was_under_way_is_one(self, remains):
+        """No stop was asked for."""
+        task = replace(RUNNING, status=Status.STOPPING, max_attempts=1)
+        remains.write(task)
+        assert FailureKind.TIMEOUT == remains.end_of(task).failure.kind
+
+    def test_junk_among_the_frames_is_passed_over(self, remains):
+        """Those around it still count."""
+        remains.write(RUNNING, {"kind": "nonsense"}, [], frame(3, "started") | {"at": 1e300}, RESULT)
+        assert Status.SUCCEEDED == remains.end_of(RUNNING).status
+
+    def test_a_result_in_a_file_is_read(self, remains):
+        """It was too large for a frame."""
+        remains.write(RUNNING, frame(3, "result", file="result.json"))
+        (remains.paths.run_dir(RUNNING.run) / "result.json").write_text("[1, 2]")
+        assert [1, 2] == remains.end_of(RUNNING).outcome
+
+
+class TestState:
+    def test_a_run_keeps_the_limits_it_was_started_with(self, tmp_path):
+        """Whatever the code says by now."""
+        memo = {"options": {"timeout": 5.0, "tags": ["io"], "unheard_of": 1}}
+        takeover = Takeover(LATER_TERM, 2, Paths(tmp_path, tmp_path), {RUNNING.run: memo})
+        assert Options(timeout=5.0, tags=("io",)) == takeover.state(RUNNING).options
+
+    @pytest.mark.parametrize("memo", [None, [], {}, "memo"])
+    def test_a_memo_that_says_nothing_leaves_the_defaults(self, tmp_path, memo):
+        """It may come from another version."""
+        takeover = Takeover(LATER_TERM, 2, Paths(tmp_path, tmp_path), {RUNNING.run: memo})
+        assert Options() == takeover.state(RUNNING).options
+
+    @pytest.mark.parametrize(
+        ("task", "status"),
+        [(STARTING, Status.QUEUED), (replace(STARTING, status=Status.STOPPING, stop=STOP), Status.STOPPED)],
+    )
+    def test_a_start_that_was_never_forked_is_made_up_for(self, remains, task, status):
+        """Unless it was to be stopped."""
+        state, happened = remains.takeover.unforked(task)
+        for what, event_id, at in happened:
+            state, _ = decide(state, e.Event(what, at, 0.0, event_id))
+        assert status == state.task.status
