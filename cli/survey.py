@@ -1,5 +1,7 @@
 """Commands that look at the whole deployment: buckets, nodes, definitions, counts."""
 
+from dataclasses import replace
+
 import click
 
 from chong.cli.coverage import BucketRow, Cover, bucket_rows, owners_of
@@ -13,6 +15,7 @@ from chong.cli.times import span, stamp, utc_now
 from chong.store.buckets import format_buckets
 from chong.store.model import BucketDeclaration, CatalogueEntry, NodeRecord
 from chong.store.view import as_json as view_of
+from chong.worker.definition import Options
 
 _BUCKETS = (
     Column("", floor=0),
@@ -41,8 +44,9 @@ _NODES = (
 _TASKS = (
     Column("NODE", floor=6),
     Column("NAME", floor=10),
-    Column("MODULE", floor=8),
+    Column("PARAMETERS", floor=10),
     Column("OPTIONS", floor=10),
+    Column("MODULE", floor=8),
     Column("ERROR", floor=10),
 )
 
@@ -59,13 +63,34 @@ def buckets(call: Invocation, *, as_json: bool) -> None:
         store = reached.store
         owners = owners_of(reached.policy, store.declarations(), store.nodes())
         rows = bucket_rows(reached.policy, owners, store.bucket_loads(), reached.is_mine)
-    return print_json(rows) if as_json else print_table(_BUCKETS, [_bucket_cells(row) for row in rows])
+    return print_json(rows) if as_json else print_table(_BUCKETS, [_bucket_cells(group) for group in _alike(rows)])
 
 
-def _bucket_cells(row: BucketRow) -> list[Cell | str]:
+def _alike(rows: list[BucketRow]) -> list[list[BucketRow]]:
+    """Neighbours without open work that say the same are one line: 48 uncovered buckets are one thing to know."""
+    groups: list[list[BucketRow]] = []
+    for row in rows:
+        last = groups[-1][-1] if groups else None
+        if last is not None and _is_idle(row) and replace(last, bucket=row.bucket) == row and _follows(row, last):
+            groups[-1].append(row)
+        else:
+            groups.append([row])
+    return groups
+
+
+def _is_idle(row: BucketRow) -> bool:
+    return not (row.queued or row.running or row.expired)
+
+
+def _follows(row: BucketRow, last: BucketRow) -> bool:
+    return last.bucket is not None and row.bucket == last.bucket + 1
+
+
+def _bucket_cells(group: list[BucketRow]) -> list[Cell | str]:
+    row = group[0]
     return [
         "*" if row.mine else " ",
-        "-" if row.bucket is None else str(row.bucket),
+        "-" if row.bucket is None else format_buckets(each.bucket for each in group if each.bucket is not None),
         Cell(row.state.value, "good" if row.state is Cover.OK else "bad"),
         ", ".join(row.owners),
         row.live_owner or "",
@@ -120,9 +145,18 @@ def tasks(call: Invocation, *, node: str | None, as_json: bool) -> None:
 
 
 def _task_cells(entry: CatalogueEntry) -> list[Cell | str]:
-    said = {name: value for name, value in entry.options.items() if value not in (None, False, [], {}, ())}
+    said = {
+        name: value for name, value in entry.options.items() if name != "parameters" and not _is_default(name, value)
+    }
     options = " ".join(f"{name}={_short(value)}" for name, value in sorted(said.items()))
-    return [entry.node, entry.name, entry.module, options, Cell(entry.error or "", "bad" if entry.error else None)]
+    parameters = str(entry.options.get("parameters", ""))
+    error = Cell(entry.error or "", "bad" if entry.error else None)
+    return [entry.node, entry.name, parameters, options, entry.module, error]
+
+
+def _is_default(name: str, value: object) -> bool:
+    default = getattr(Options(), name, None)
+    return value == (list(default) if isinstance(default, tuple) else default)
 
 
 def _short(value: object) -> str:

@@ -89,8 +89,8 @@ def test_tasks_shows_the_catalogue(world: World, chong):
     assert [set(row) for row in chong("tasks", "--json").json] == [{"node", "name", "module", "options", "error"}] * 2
     assert [row["node"] for row in chong("tasks", "--node", "node-b", "--json").json] == ["node-b"]
     _, first, second = chong("tasks").lines
-    assert first.split() == ["node-a", "a", "acme.tasks", "retries=3", "-"]
-    assert second.split(maxsplit=4)[4] == "ImportError: no acme"
+    assert first.split() == ["node-a", "a", "-", "retries=3", "acme.tasks", "-"]
+    assert second.split(maxsplit=5)[5] == "ImportError: no acme"
 
 
 def test_stats_counts_every_status(world: World, chong):
@@ -100,3 +100,20 @@ def test_stats_counts_every_status(world: World, chong):
     found = chong("stats", "--json").json
     assert set(found) == set(S)
     assert (found["running"], found["failed"], found["lost"]) == (1, 1, 0)
+
+
+def test_neighbours_that_say_the_same_are_one_line(world: World, chong):
+    """48 uncovered buckets are one thing to know; a bucket with open work keeps its own line, JSON keeps them all."""
+    world.add_node("node-a", frozenset(range(16)))
+    world.add("billing.sync", bucket=7, bucket_key="k")
+    shown = [(line.split()[0], line.split()[1]) for line in chong("buckets").lines[1:]]
+    assert shown == [("0-6", "OK"), ("7", "OK"), ("8-15", "OK"), ("16-63", "UNCOVERED")]
+    assert len(chong("buckets", "--json").json) == 64
+
+
+def test_options_that_are_the_default_are_not_shown(world: World, chong):
+    """Only what its author chose."""
+    options = {"parameters": "(pages: int = 60)", "retries": 2, "stop_grace": 10.0, "timeout": None, "tags": []}
+    entry = CatalogueEntry(node="node-a", name="report", module="acme", options=options)
+    world.store.publish_catalogue("node-a", [entry])
+    assert chong("tasks").lines[1].split() == ["node-a", "report", "(pages:", "int", "=", "60)", "retries=2", "acme", "-"]
