@@ -157,7 +157,12 @@ def effect_of(command: Command, task: TaskSnapshot) -> Effect | None:
 
 
 def _end_reached(command: Command, task: TaskSnapshot) -> Effect:
-    """A stop wanted the task to be over, and knows that unless it is `lost`; the others wanted it to live on."""
+    """A stop wanted the task to be over, and knows that unless it is `lost`; a pause wanted it to live on.
+
+    A resumed task may have ended before anybody looked: then its command says that it did go on.
+    """
+    if command.action is Action.RESUME and command.outcome == "done":
+        return Effect(came_about=True, text=one_line(task))
     if command.action is not Action.STOP:
         return Effect(came_about=False, text=f"it has ended: {one_line(task)}")
     took = span(task.stop.effective_at - task.stop.asked_at) if task.stop and task.stop.effective_at else None

@@ -20,7 +20,7 @@ import structlog
 
 from chong.store.buckets import DEFAULT_NUM_BUCKETS, BucketPolicy
 from chong.store.contract import TaskStore
-from chong.store.errors import ChongError, StoreUnavailable
+from chong.store.errors import ChongError, ConfigurationError, Refused, StoreUnavailable
 from chong.store.model import Command, LeaseGrant, NodeRecord, TaskSnapshot, TermRecord
 from chong.store.query import TaskQuery
 from chong.supervisor.accepted import Accepted
@@ -86,7 +86,12 @@ class Controller:
     ) -> None:
         self._settings = settings or Settings(owned_buckets=owned(owned_buckets), **options)
         self._store = store
-        self._policy = BucketPolicy(self._settings.num_buckets or _recorded_buckets(store) or DEFAULT_NUM_BUCKETS)
+        recorded = _recorded_buckets(store)
+        self._policy = BucketPolicy(self._settings.num_buckets or recorded or DEFAULT_NUM_BUCKETS)
+        if recorded not in (None, self._policy.num_buckets):
+            raise ConfigurationError(
+                f"number of buckets: expected {recorded} as the deployment has recorded, got {self._policy.num_buckets}"
+            )
         self._owned = self._policy.check_owned(self._settings.owned_buckets)
         paths = self._settings.paths
         self._settings.make_directories()
@@ -149,6 +154,8 @@ class Controller:
         """
         submission = Submission(name=name, key=key, params=params or {}, unique_key=unique_key)
         self._node.admission.bucket_for(key)
+        if self._is_closed:
+            raise Refused("the node is closed and takes no new work")
         answer: Future[TaskSnapshot] = Future()
         self._loop.call(partial(self._node.submit, submission, partial(_resolve, answer)))
         return answer.result(timeout)
@@ -301,14 +308,13 @@ class Controller:
 
     def _attach(self) -> tuple[dict[str, Any], Scene]:
         settings, paths = self._settings, self._settings.paths
-        found = attach_all(paths, self._term, partial(self._log.warning, "forkserver_silent"))
+        found = attach_all(paths, partial(self._log.warning, "forkserver_silent"))
         memos: dict[str, Any] = {}
         for each in found:
             memos |= self._processes.hold(each)
             self._log.info("attached", generation=each.generation.number, runs=len(each.workers))
         living = locked_generations(paths)
         answered = {each.generation.number for each in found}
-        newest = max(living | answered, default=0)
         submissions, spoilt = self._accepted.replay()
         for path in spoilt:
             self._log.error("accepted_file_unreadable", path=str(path))
@@ -320,9 +326,7 @@ class Controller:
             ttl=self._ttl,
             paths=paths,
             attached=frozenset(memos),
-            served=frozenset(
-                each.generation.served for each in found if each.generation.served and each.generation.number == newest
-            ),
+            served=frozenset(term for each in found for term in each.generation.served),
             silent=living - answered,
             accepted={submission.id: submission for submission in submissions},
         )
@@ -372,6 +376,7 @@ class Controller:
     def _store_met(self, findings: Findings) -> None:
         self._node.adopt_buckets(findings.num_buckets)
         self._takeover.carry_out(findings, self._node)
+        self._processes.retire_old()
         self._keeper.start()
         self._takeover.judge_later(
             findings, Judge(self._store, self._term), self._node, every=min(1.0, self._settings.renewal)

@@ -89,12 +89,11 @@ class Courier:
 
     def _write(self, batch: Batch) -> None:
         try:
+            if batch.beats:  # first: a save that ends a run takes the lease, and what it tells, with it
+                self._attempt(partial(self._store.touch, self._term, batch.beats))
             batch.verdicts = self._store.save_many(batch.saves) if batch.saves else []
             for write in self._side_writes(batch):
-                try:
-                    write()
-                except Refused as error:  # a value that no store takes: the rest must not wait behind it
-                    self._loop.call(partial(self._recipient.unstorable, error))
+                self._attempt(write)
         except StoreUnavailable as outage:
             self._loop.call(partial(self._unwritten, batch, outage))
         else:
@@ -105,8 +104,12 @@ class Courier:
             yield partial(self._store.append, batch.notes)
         for end in batch.completions:
             yield partial(self._store.complete_command, end.command_id, end.outcome, end.detail)
-        if batch.beats:
-            yield partial(self._store.touch, self._term, batch.beats)
+
+    def _attempt(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except Refused as error:  # a value that no store takes: the rest must not wait behind it
+            self._loop.call(partial(self._recipient.unstorable, error))
 
     def _written(self, batch: Batch) -> None:
         self._busy = False

@@ -28,7 +28,10 @@ _TIMERS = tuple(e.TimerName)
 def decide(state: TaskState, event: e.Event) -> tuple[TaskState, list[e.Effect]]:
     """The next state and what to do, in order. Pure; raises `IllegalMove` when a rule contradicts the table."""
     step = Step(state, event)
-    _RULES[type(event.what)](step, event.what)
+    rules = _RULES if not state.desynced else _DESYNCED_RULES
+    rule = rules.get(type(event.what))
+    if rule is not None:
+        rule(step, event.what)
     return step.done()
 
 
@@ -60,6 +63,7 @@ def _slot_free(step: Step, _: e.SlotFree) -> None:
         attempt=step.state.task.attempt + 1,
         started_at=None,
         failure=None,
+        forced=False,
         exit_code=None,
         exit_signal=None,
     )
@@ -100,8 +104,10 @@ def _end_stored(step: Step) -> None:
 
 def _spawned(step: Step, spawned: e.Spawned) -> None:
     step.know(phase=Phase.FORKED, pid=spawned.pid)
-    if step.state.is_stop_asked or step.state.given_up or step.state.desynced:
+    if step.state.is_stop_asked or step.state.given_up:
         _give_up(step)
+    else:
+        step.do(e.Arm(e.TimerName.START, step.state.options.start_timeout))
 
 
 def _spawn_refused(step: Step, refused: e.SpawnRefused) -> None:
@@ -182,7 +188,7 @@ def _started(step: Step, _: e.Started) -> None:
 
 
 def _arm_timeout(step: Step) -> None:
-    if step.state.options.timeout is not None:
+    if step.state.options.timeout is not None and not step.state.has_spoken:
         left = step.state.options.timeout - step.state.running_time(step.event.clock)
         step.do(e.Arm(e.TimerName.TIMEOUT, max(0.0, left)))
 
@@ -191,8 +197,7 @@ def _arm_timeout(step: Step) -> None:
 
 
 def _checkpointed(step: Step, checkpointed: e.Checkpointed) -> None:
-    if not step.state.desynced:
-        step.do(e.Beaten(checkpointed.progress))
+    step.do(e.Beaten(checkpointed.progress))
 
 
 def _answered(step: Step, answered: e.Answered) -> None:
@@ -209,13 +214,13 @@ def _answered(step: Step, answered: e.Answered) -> None:
 
 
 def _result_arrived(step: Step, arrived: e.ResultArrived) -> None:
-    if step.state.result is None:
+    if step.state.result is None and step.state.has_process:
         step.know(result=arrived.result)
         _expect_exit(step)
 
 
 def _failure_arrived(step: Step, arrived: e.FailureArrived) -> None:
-    if step.state.result is not None or step.state.failure is not None:
+    if step.state.has_spoken or not step.state.has_process:
         return
     step.know(failure=arrived.failure)
     _expect_exit(step)
@@ -231,11 +236,6 @@ def _expect_exit(step: Step) -> None:
 
 def _exited(step: Step, exited: e.Exited) -> None:
     step.do(*(e.Disarm(name) for name in _TIMERS))
-    if step.state.desynced:
-        step.note("late_result", _describe_end(step.state, exited.exit))
-        step.know(phase=Phase.IDLE)
-        step.do(e.FreeSlot(), e.Release(), e.Forget())
-        return
     verdict = judge(step.state.evidence(exited.exit))
     if verdict.odd_exit is not None:
         step.note("odd_exit", f"after a complete result: {verdict.odd_exit}")
@@ -264,7 +264,7 @@ def _end_run(step: Step, status: Status, exit_: Exit, changes: dict[str, Any]) -
         step.know(requeue_after=backoff(step.state.task.attempts_used, step.event.id))
     step.move(status, reason=reason, **changes)
     step.know(phase=Phase.ENDED)
-    _drop_pending_pause(step, "too_late", "the task ended before it ran")
+    _drop_pending_pause(step, "too_late", f"the start came to nothing, the task is {status}")
     step.do(e.FreeSlot())
 
 
@@ -284,8 +284,6 @@ def _describe_end(state: TaskState, exit_: Exit) -> str:
 def _asked(step: Step, asked: e.Asked) -> None:
     if step.status.is_final:
         step.complete(asked, "too_late", f"the task is {step.status}")
-    elif step.state.desynced:
-        step.complete(asked, "too_late", "another writer speaks for the task")
     else:
         _ASKS[asked.action](step, asked)
 
@@ -322,7 +320,7 @@ def _send_stop(step: Step, reason: str) -> None:
     if step.state.is_stop_asked:
         moments = step.stop_moments(delivered_at=step.event.at)
         step.amend(stop=moments)
-    if step.state.result is None and step.state.failure is None:
+    if not step.state.has_spoken:
         step.do(e.Disarm(e.TimerName.TIMEOUT), e.Arm(e.TimerName.TERM, step.state.options.stop_grace))
 
 
@@ -382,7 +380,7 @@ def _start_overdue(step: Step) -> None:
     if step.state.phase is Phase.SPAWNING:
         step.do(e.ForkserverStuck())
     elif step.state.phase in {Phase.FORKED, Phase.GOING}:
-        step.know(start_timed_out=True)
+        step.know(start_timed_out=True, signalled=True)
         step.do(_signal(step, signal.SIGKILL))
 
 
@@ -428,14 +426,55 @@ def _definition_gone(step: Step, gone: e.DefinitionGone) -> None:
 
 
 def _desynced(step: Step, _: e.Desynced) -> None:
-    if step.state.desynced:
-        return
-    step.know(desynced=True, requeue_after=None, pending_pause=None)
+    """From here on nothing of the task is written; what is left of its process is seen to its end."""
+    step.know(desynced=True, requeue_after=None)
+    _drop_pending_pause(step, "too_late", _FOREIGN)
+    kept = e.TimerName.START if step.state.phase is Phase.SPAWNING else None
+    step.do(*(e.Disarm(name) for name in _TIMERS if name is not kept))
     if step.state.has_process:
         step.do(_signal(step, signal.SIGKILL))
     elif step.state.phase is not Phase.SPAWNING:
-        step.know(phase=Phase.IDLE)
-        step.do(e.LeaveQueue(), e.FreeSlot(), e.Release(), e.Forget())
+        _let_go(step)
+
+
+_FOREIGN = "another writer speaks for the task"
+
+
+def _let_go(step: Step) -> None:
+    step.know(phase=Phase.IDLE)
+    step.do(e.Disarm(e.TimerName.START), e.LeaveQueue(), e.FreeSlot(), e.Release(), e.Forget())
+
+
+def _spawned_for_nobody(step: Step, spawned: e.Spawned) -> None:
+    step.know(phase=Phase.FORKED, pid=spawned.pid)
+    step.do(e.Disarm(e.TimerName.START), e.ShutChannel(), _signal(step, signal.SIGKILL))
+
+
+def _unspawned_for_nobody(step: Step, _: e.SpawnRefused | e.ForkserverLost) -> None:
+    if step.state.phase is Phase.SPAWNING:
+        _let_go(step)
+
+
+def _exited_for_nobody(step: Step, exited: e.Exited) -> None:
+    step.note("late_result", _describe_end(step.state, exited.exit))
+    _let_go(step)
+
+
+def _asked_for_nothing(step: Step, asked: e.Asked) -> None:
+    step.complete(asked, "too_late", _FOREIGN)
+
+
+def _timer_fired_for_nobody(step: Step, _: e.TimerFired) -> None:
+    if step.state.phase is Phase.SPAWNING:
+        step.do(e.ForkserverStuck())
+
+
+def _last_word_for_nobody(step: Step, arrived: e.ResultArrived | e.FailureArrived) -> None:
+    """Kept for the note that its end will be."""
+    if isinstance(arrived, e.ResultArrived):
+        step.know(result=arrived.result)
+    else:
+        step.know(failure=arrived.failure)
 
 
 def _lost(step: Step, found: e.HolderDead | e.SpoolGone) -> None:
@@ -464,6 +503,18 @@ _RULES: dict[type, Callable[[Step, Any], None]] = {
     e.SpoolGone: _lost,
     e.TimerFired: _timer_fired,
 }
+
+_DESYNCED_RULES: dict[type, Callable[[Step, Any], None]] = {
+    e.Spawned: _spawned_for_nobody,
+    e.SpawnRefused: _unspawned_for_nobody,
+    e.ForkserverLost: _unspawned_for_nobody,
+    e.ResultArrived: _last_word_for_nobody,
+    e.FailureArrived: _last_word_for_nobody,
+    e.Exited: _exited_for_nobody,
+    e.Asked: _asked_for_nothing,
+    e.TimerFired: _timer_fired_for_nobody,
+}
+"""Once another writer was found; whatever is not listed is ignored."""
 
 
 # --- taking over ---------------------------------------------------------------------------------------------

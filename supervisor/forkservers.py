@@ -5,12 +5,12 @@ import fcntl
 import json
 import os
 import socket
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from chong.supervisor.child import LISTENER, Child
 from chong.supervisor.generation import Generation, Message
 from chong.supervisor.paths import Paths
 from chong.supervisor.settings import Settings
@@ -29,7 +29,7 @@ class Found:
     workers: list[Message]
 
 
-def attach_all(paths: Paths, term: str, on_trouble: Callable[[int, str], None]) -> list[Found]:
+def attach_all(paths: Paths, on_trouble: Callable[[int, str], None]) -> list[Found]:
     """Attach to every forkserver of this node that answers, oldest first; dead ones' sockets are removed.
 
     One that holds its lock but does not answer, or speaks another protocol, is reported and left alone: its
@@ -48,7 +48,7 @@ def attach_all(paths: Paths, term: str, on_trouble: Callable[[int, str], None]) 
             on_trouble(number, str(error))
             continue
         try:
-            found.append(Found(generation, generation.attach(term, ATTACH_SECONDS)))
+            found.append(Found(generation, generation.attach(ATTACH_SECONDS)))
         except (OSError, EOFError, ProtocolError) as error:
             generation.close()
             on_trouble(number, str(error) or "it went away")
@@ -65,44 +65,37 @@ def next_number(paths: Paths) -> int:
     return max(taken, default=0) + 1
 
 
-def start_forkserver(paths: Paths, number: int, settings: Settings) -> tuple[subprocess.Popen[bytes], Generation]:
+def start_forkserver(paths: Paths, number: int, settings: Settings) -> tuple[Child, Generation]:
     """Exec a new forkserver and connect to it; its hello comes when its imports are done.
 
     It inherits a socket that listens already, so that the connection waits in the backlog. Its output goes to
     a log of its own: it outlives its supervisor, and must not hold the supervisor's terminal or pipe open.
     """
     path = paths.generation_socket(number)
-    listener = listen(path, socket.SOCK_SEQPACKET)
-    try:
-        order = ForkserverSettings(
-            generation=number,
-            listen_fd=listener.fileno(),
-            lock=str(paths.generation_lock(number)),
-            runs=str(paths.runs),
-            catalogue=str(paths.catalogue(number)),
-            modules=settings.modules,
-            hold=settings.hold,
-            ladder=settings.ladder,
-            import_timeout=settings.import_seconds,
-        )
-        log = os.open(
-            paths.logs / f"generation-{number}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
-        )
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    with listen(path, socket.SOCK_SEQPACKET) as listener:
+        log = os.open(paths.logs / f"generation-{number}.log", flags, 0o600)
         try:
-            process = subprocess.Popen(  # noqa: S603
-                [sys.executable, "-m", "chong.worker.forkserver", json.dumps(asdict(order))],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                pass_fds=(listener.fileno(),),
-                env=_environment(),
-                start_new_session=True,
-            )
+            order = json.dumps(asdict(_order(paths, number, settings)))
+            command = [sys.executable, "-m", "chong.worker.forkserver", order]
+            child = Child(command, _environment(), listener=listener.fileno(), log=log)
         finally:
             os.close(log)
-        return process, Generation.at(number, path)
-    finally:
-        listener.close()
+        return child, Generation.at(number, path)
+
+
+def _order(paths: Paths, number: int, settings: Settings) -> ForkserverSettings:
+    return ForkserverSettings(
+        generation=number,
+        listen_fd=LISTENER,
+        lock=str(paths.generation_lock(number)),
+        runs=str(paths.runs),
+        catalogue=str(paths.catalogue(number)),
+        modules=settings.modules,
+        hold=settings.hold,
+        ladder=settings.ladder,
+        import_timeout=settings.import_seconds,
+    )
 
 
 def _environment() -> dict[str, str]:

@@ -1,6 +1,9 @@
 """What a worker's frame means. A worker may send anything: what is not understood fails its run, nothing else."""
 
 import json
+import os
+import stat
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -8,7 +11,7 @@ from typing import Any
 from chong.store.model import Failure, FailureKind, Progress
 from chong.supervisor.events import Answered, Checkpointed, FailureArrived, Happening, Ready, ResultArrived, Started
 from chong.supervisor.verdict import Result
-from chong.worker.result import RESULT_LIMIT, STATE_LIMIT
+from chong.worker.result import INT_LIMIT, RESULT_LIMIT, STATE_LIMIT, encode_result, encode_state
 from chong.worker.wire import Down, ProtocolError, Up, UpFrame
 
 MESSAGE_LIMIT = 500
@@ -39,9 +42,13 @@ def interpret(frame: UpFrame, run_dir: Path) -> Happening:
     if frame.kind is Up.CHECKPOINT:
         return Checkpointed(_progress(body))
     if frame.kind is Up.RESULT:
-        return ResultArrived(Result(_value(body, "value", "file", run_dir, RESULT_LIMIT)))
+        result = _value(body, "value", "file", run_dir, RESULT_LIMIT)
+        _checked(encode_result, result)
+        return ResultArrived(Result(result))
     if frame.kind is Up.FAILURE:
-        return FailureArrived(_failure(_value(body, "failure", "file", run_dir, FAILURE_FILE_LIMIT)))
+        content = _value(body, "failure", "file", run_dir, FAILURE_FILE_LIMIT)
+        _checked(encode_result, content)
+        return FailureArrived(_failure(content))
     return Answered(_ANSWERS[frame.kind], _number(body.get("answer")))
 
 
@@ -49,7 +56,7 @@ def state_of(frame: UpFrame, run_dir: Path) -> str | None:
     """The JSON text of a checkpoint's `state`, None when it carries none."""
     if "state" not in frame.body and "state_file" not in frame.body:
         return None
-    return json.dumps(_value(frame.body, "state", "state_file", run_dir, STATE_LIMIT), ensure_ascii=False)
+    return _checked(encode_state, _value(frame.body, "state", "state_file", run_dir, STATE_LIMIT))
 
 
 def time_of(frame: UpFrame) -> datetime:
@@ -60,14 +67,26 @@ def time_of(frame: UpFrame) -> datetime:
         raise ProtocolError(f"frame: expected seconds since the epoch, got {frame.at!r}") from error
 
 
+def _checked(encode: Callable[[Any], str], value: Any) -> str:
+    """The worker's validator once more: a task may write to its channel past the worker's edge."""
+    try:
+        return encode(value)
+    except ValueError as error:
+        raise ProtocolError(str(error)) from error
+
+
 def _progress(body: dict[str, Any]) -> Progress:
     done, total, message = body.get("done"), body.get("total"), body.get("message")
     for number in (done, total):
-        if number is not None and (isinstance(number, bool) or not isinstance(number, int | float)):
-            raise ProtocolError(f"checkpoint: expected numbers, got {str(number)[:60]!r}")
-    if message is not None and not isinstance(message, str):
-        raise ProtocolError("checkpoint: expected a text as message")
+        if number is not None and not _is_storable(number):
+            raise ProtocolError(f"checkpoint: expected finite numbers of 64 bits, got {type(number).__name__}")
+    if message is not None and not (isinstance(message, str) and message.isprintable()):
+        raise ProtocolError("checkpoint: expected a printable text as message")
     return Progress(done, total, None if message is None else message[:MESSAGE_LIMIT])
+
+
+def _is_storable(number: object) -> bool:
+    return type(number) in (int, float) and -INT_LIMIT < number < INT_LIMIT  # type: ignore[operator]
 
 
 def _value(body: dict[str, Any], inline: str, named: str, run_dir: Path, limit: int) -> Any:
@@ -77,13 +96,21 @@ def _value(body: dict[str, Any], inline: str, named: str, run_dir: Path, limit: 
     if not isinstance(name, str) or Path(name).name != name:
         raise ProtocolError(f"frame: expected {inline} or a file's plain name in {named}, got {str(name)[:60]!r}")
     try:
-        with (run_dir / name).open("rb") as file:
-            data = file.read(limit + 1)
+        data = _read_plain(run_dir / name, limit + 1)
         if len(data) > limit:
             raise ProtocolError(f"frame: expected a file of at most {limit} bytes, {name} is larger")
         return json.loads(data)
     except (OSError, ValueError, RecursionError) as error:
         raise ProtocolError(f"frame: expected JSON in file {name}, it cannot be read: {error}") from error
+
+
+def _read_plain(path: Path, limit: int) -> bytes:
+    """OSError for anything but a plain file: a FIFO in its place would hold the main loop for ever."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{path.name} is no plain file")
+        return file.read(limit)
 
 
 def _failure(content: Any) -> Failure:

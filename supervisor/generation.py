@@ -32,14 +32,15 @@ class Message:
 class Generation:
     """Owns the connection, the leash's write end and the forkserver's pidfd.
 
-    Usable before its hello: orders wait in the socket. `served` is the term that the forkserver had before.
+    Usable before its hello: orders wait in the socket. `served` are the terms that the forkserver had before, and
+    of which it alone had all runs.
     """
 
     def __init__(self, number: int, path: Path, connection: socket.socket) -> None:
         self.number = number
         self.path = path
         self.pid: int | None = None
-        self.served: str | None = None
+        self.served: frozenset[str] = frozenset()
         self.catalogue: Path | None = None
         self._connection = connection
         self._pidfd = -1
@@ -56,26 +57,28 @@ class Generation:
             raise PermissionError(f"{path}: the forkserver belongs to another user")
         return cls(number, path, connection)
 
-    def attach(self, term: str, timeout: float) -> list[Message]:
+    def attach(self, timeout: float) -> list[Message]:
         """Take a former term's forkserver over: its hello, then one WORKER message per unreleased run.
+
+        It is not asked for new runs, so it does not count this term as served.
 
         OSError or ProtocolError when it does not answer in time or speaks another protocol.
         """
         deadline = time.monotonic() + timeout
-        self.greet(self._receive_by(deadline, Report.HELLO), term)
+        self.greet(self._receive_by(deadline, Report.HELLO), None)
         workers = []
         while (message := self._receive_by(deadline)).op is not Report.ATTACHED:
             workers.append(message)
         return workers
 
-    def greet(self, hello: Message, term: str) -> None:
-        """Take the hello in and answer it."""
+    def greet(self, hello: Message, term: str | None) -> None:
+        """Take the hello in and answer it; without a `term` when this forkserver cannot know all of its runs."""
         if hello.body.get("protocol") != PROTOCOL_VERSION:
             raise ProtocolError(
                 f"forkserver at {self.path}: expected protocol {PROTOCOL_VERSION}, got {hello.body.get('protocol')!r}"
             )
         self.pid = int(hello.body["pid"])
-        self.served = hello.body.get("served")
+        self.served = frozenset(map(str, hello.body["served"]))
         self.catalogue = Path(hello.body["catalogue"])
         self._leash = hello.descriptors[0]
         self._pidfd = os.pidfd_open(self.pid)

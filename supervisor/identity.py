@@ -20,8 +20,10 @@ def read_identity(path: Path) -> Identity | None:
     try:
         content = read_json(path)
         return Identity(str(content["node"]), str(content["node_id"]))
-    except FileNotFoundError:
-        return None
+    except (FileNotFoundError, NotADirectoryError):
+        return None  # where nothing can be, the directories' own check says why
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from error
     except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
         raise ConfigurationError(f"{path}: expected a node's name and id, it is not readable ({error})") from error
 

@@ -15,6 +15,9 @@ from collections.abc import Callable
 
 Callback = Callable[[], object]
 
+SWEEP_FIRST = 1000
+"""So many timers are kept before cancelled ones are looked for."""
+
 MAX_SLEEP = 1.0
 """The loop turns at least this often, so that its beat shows a wedged callback."""
 
@@ -22,15 +25,18 @@ MAX_SLEEP = 1.0
 class Timer:
     """A callback that is due at `when` on the monotonic clock, unless cancelled."""
 
-    __slots__ = ("callback", "cancelled", "when")
+    __slots__ = ("callback", "when")
 
     def __init__(self, when: float, callback: Callback) -> None:
         self.when = when
-        self.callback = callback
-        self.cancelled = False
+        self.callback: Callback | None = callback
+
+    @property
+    def cancelled(self) -> bool:
+        return self.callback is None
 
     def cancel(self) -> None:
-        self.cancelled = True
+        self.callback = None
 
 
 class Loop:
@@ -44,6 +50,7 @@ class Loop:
         self._calls: deque[Callback] = deque()
         self._timers: list[tuple[float, int, Timer]] = []
         self._order = itertools.count()
+        self._sweep_at = SWEEP_FIRST
         self._ended = False
         self._closed = threading.Lock()
         self.turned_at = time.monotonic()
@@ -58,6 +65,8 @@ class Loop:
 
     def later(self, seconds: float, callback: Callback) -> Timer:
         timer = Timer(time.monotonic() + seconds, callback)
+        if len(self._timers) > self._sweep_at:
+            self._sweep()
         heapq.heappush(self._timers, (timer.when, next(self._order), timer))
         return timer
 
@@ -110,9 +119,15 @@ class Loop:
     def _run_timers(self) -> None:
         now = time.monotonic()
         while self._timers and self._timers[0][0] <= now:
-            timer = heapq.heappop(self._timers)[2]
-            if not timer.cancelled:
-                timer.callback()
+            callback = heapq.heappop(self._timers)[2].callback
+            if callback is not None:
+                callback()
+
+    def _sweep(self) -> None:
+        """Most timers are cancelled long before they are due; they must not gather until then."""
+        self._timers = [entry for entry in self._timers if not entry[2].cancelled]
+        heapq.heapify(self._timers)
+        self._sweep_at = max(SWEEP_FIRST, 2 * len(self._timers))
 
     def _drain_wake(self) -> None:
         try:

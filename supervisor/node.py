@@ -215,8 +215,8 @@ class Node:
 
     def _missing_checked(self, task_id: str, found: TaskSnapshot | None) -> None:
         state = self.tasks.get(task_id)
-        if state is None or state.desynced or task_id not in self.tasks.leased_ids:
-            return
+        if state is None or state.desynced or task_id not in self.tasks.leased_ids or self._outbox.has(task_id):
+            return  # a save that is under way decides: its lost reply would look like another's write
         if found is None or (found.version > state.stored_version and found.lease_owner != state.term):
             self.desync(task_id, "the task is gone" if found is None else f"it is {found.status} by another hand")
 

@@ -50,6 +50,10 @@ class Outbox:
     def __bool__(self) -> bool:
         return len(self) > 0 or bool(self._beats)
 
+    def has(self, task_id: str) -> bool:
+        """Whether a save of the task waits or is under way."""
+        return task_id in self._saves
+
     def make_room(self) -> None:
         """Refused when no more work can be taken on."""
         if len(self) >= BOUND:
@@ -99,6 +103,9 @@ class Outbox:
         if beats:
             batch.beats = list(self._beats.values())
             self._beats = {}
+        else:  # the last words of a run go with its end: there is no lease to write them to afterwards
+            ends = [save.snapshot.id for save in batch.saves if not save.snapshot.status.is_run]
+            batch.beats = [self._beats.pop(task_id) for task_id in ends if task_id in self._beats]
         self._out.update(save.snapshot.id for save in batch.saves)
         return batch
 
@@ -111,11 +118,14 @@ class Outbox:
     def settle(self, batch: Batch) -> None:
         """The batch was written; refused saves are dropped with all that was to follow them."""
         for save, verdict in zip(batch.saves, batch.verdicts, strict=True):
-            self._out.discard(save.snapshot.id)
+            task_id = save.snapshot.id
+            if save is not next(iter(self._saves.get(task_id, ())), None):
+                continue  # the task was given up while its save was under way
+            self._out.discard(task_id)
             if verdict is None:
                 self._sent(save)
             else:
-                self.give_up(save.snapshot.id)
+                self.give_up(task_id)
         for _ in batch.notes:
             self._notes.popleft()
         for _ in batch.completions:
@@ -128,6 +138,7 @@ class Outbox:
     def give_up(self, task_id: str) -> None:
         """Stop writing a task: somebody else does."""
         self._size -= len(self._saves.pop(task_id, ()))
+        self._out.discard(task_id)
         self._stored.pop(task_id, None)
         self._beats.pop(task_id, None)
 

@@ -5,8 +5,6 @@ Turns what they send into happenings and carries effects out; decides nothing ab
 
 import os
 import signal
-import subprocess
-import time
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Protocol
@@ -14,6 +12,7 @@ from typing import Any, Protocol
 from chong.store.model import Failure, FailureKind
 from chong.supervisor import events as e
 from chong.supervisor.catalogue import Catalogue, read_catalogue
+from chong.supervisor.child import Child
 from chong.supervisor.forkservers import Found, next_number, start_forkserver
 from chong.supervisor.frames import interpret, state_of, time_of
 from chong.supervisor.generation import Generation, Message
@@ -25,8 +24,6 @@ from chong.worker.wire import Order, ProtocolError, Report, Up, decode_up
 
 RESTART_FIRST = 0.1
 RESTART_MOST = 30.0
-STEADY_SECONDS = 10.0
-"""A forkserver that lived this long is restarted at once, and the backoff begins anew."""
 DEATH_POLL = 0.02
 
 
@@ -57,9 +54,11 @@ class Processes:
         self._listener = listener
         self._current: Generation | None = None
         self._is_ready = False
-        self._began_at = 0.0
         self._failures = 0
-        self._children: dict[int, subprocess.Popen[bytes]] = {}
+        self._has_lost_one = False
+        self._last = 0
+        """The last generation's number; none is used twice in one term, also when its files are gone."""
+        self._children: dict[int, Child] = {}
         self._generations: dict[int, Generation] = {}
         self._asked: dict[str, Generation] = {}
         self._channels: dict[str, RunChannel] = {}
@@ -83,14 +82,13 @@ class Processes:
 
     def begin(self) -> None:
         """Start a forkserver for new runs."""
-        number = next_number(self._paths)
-        self._began_at = time.monotonic()
+        number = self._last = max(next_number(self._paths), self._last + 1)
         try:
-            process, generation = start_forkserver(self._paths, number, self._settings)
-        except OSError as error:
-            self._restart(number, error)
+            child, generation = start_forkserver(self._paths, number, self._settings)
+        except OSError:
+            self._restart(number, was_ready=False)
             return
-        self._children[number] = process
+        self._children[number] = child
         self._current = generation
         self._host(generation)
         self._loop.later(self._settings.import_seconds, partial(self._check_hello, generation))
@@ -98,7 +96,6 @@ class Processes:
     def hold(self, found: Found) -> dict[str, Any]:
         """Take an attached forkserver's runs in; their memos by run. Nothing of a run is acted on before `read`."""
         self._host(found.generation)
-        found.generation.order(Order.RETIRE)
         memos = {}
         for worker in found.workers:
             run = str(worker.body["run"])
@@ -107,6 +104,12 @@ class Processes:
             if worker.body["exited"]:
                 self._early_exits[run] = Exit(worker.body["code"], worker.body["signal"])
         return memos
+
+    def retire_old(self) -> None:
+        """Let former terms' forkservers go when their runs are done: what they know was heard and stored."""
+        for generation in self._generations.values():
+            if generation is not self._current:
+                generation.order(Order.RETIRE)
 
     def end(self) -> None:
         """Let every forkserver go once nothing of it is unreleased; no new one is started."""
@@ -139,9 +142,11 @@ class Processes:
                 self._forget_generation(generation)
             generation.close()
             generation.let_leash_go()
-        for number, process in self._children.items():
-            if number not in keepers:
-                process.wait()
+        for number, child in self._children.items():
+            if number in keepers:
+                child.let_go()
+            else:
+                child.end()
 
     def _host(self, generation: Generation) -> None:
         self._generations[generation.number] = generation
@@ -173,7 +178,8 @@ class Processes:
             self._on_exit(run, Exit(message.body["code"], message.body["signal"]))
 
     def _on_hello(self, generation: Generation, hello: Message) -> None:
-        generation.greet(hello, self._term)
+        # A term that has lost a forkserver cannot prove by the next one that a run was never forked.
+        generation.greet(hello, None if self._has_lost_one else self._term)
         self._is_ready = generation is self._current and not self._ending
         if generation.catalogue is not None:
             self._listener.catalogue_ready(generation.number, read_catalogue(generation.catalogue))
@@ -184,16 +190,16 @@ class Processes:
             self._kill(generation)
 
     def _kill(self, generation: Generation) -> None:
-        process = self._children.get(generation.number)
-        if process is not None:
-            process.kill()
+        child = self._children.get(generation.number)
+        if child is not None:
+            child.kill()
         else:
             generation.kill()
 
     def _await_death(self, generation: Generation) -> None:
         """Its workers come to us only when it is gone, and its lock is free only then."""
-        process = self._children.get(generation.number)
-        if process.poll() is None if process is not None else generation.is_alive():
+        child = self._children.get(generation.number)
+        if not (child.has_ended() if child is not None else not generation.is_alive()):
             self._loop.later(DEATH_POLL, partial(self._await_death, generation))
             return
         self._children.pop(generation.number, None)
@@ -203,6 +209,8 @@ class Processes:
     def _bury(self, generation: Generation) -> None:
         self._forget_generation(generation)
         was_current = generation is self._current
+        self._has_lost_one = self._has_lost_one or (was_current and not self._ending)
+        was_ready = self._is_ready
         if was_current:
             self._current = None
             self._is_ready = False
@@ -215,7 +223,7 @@ class Processes:
         if not orphans:
             generation.let_leash_go()
         if was_current and not self._ending:
-            self._restart(generation.number, None)
+            self._restart(generation.number, was_ready=was_ready)
         else:
             self._listener.forkserver_gone(generation.number, expected=True, restart_in=None)
 
@@ -226,10 +234,10 @@ class Processes:
             path.unlink(missing_ok=True)
         self._paths.generation_lock(generation.number).unlink(missing_ok=True)
 
-    def _restart(self, number: int, error: OSError | None) -> None:
-        steady = error is None and time.monotonic() - self._began_at > STEADY_SECONDS
-        self._failures = 0 if steady else self._failures + 1
-        delay = min(RESTART_MOST, RESTART_FIRST * 2.0 ** min(self._failures, 12)) if self._failures else 0.0
+    def _restart(self, number: int, *, was_ready: bool) -> None:
+        """At once when it was killed; with a backoff when it could not even begin, as its imports then fail again."""
+        self._failures = 0 if was_ready else self._failures + 1
+        delay = min(RESTART_MOST, RESTART_FIRST * 2.0 ** min(self._failures, 12))
         self._listener.forkserver_gone(number, expected=False, restart_in=delay)
         self._loop.later(delay, self._begin_again)
 
@@ -315,7 +323,7 @@ class Processes:
         self._read.discard(run)
         self._early_exits.pop(run, None)
         home = self._homes.pop(run)
-        if home.number not in self._generations and home not in self._homes.values():
+        if self._generations.get(home.number) is not home and home not in self._homes.values():
             home.let_leash_go()
 
     def _read_frames(self, channel: RunChannel) -> None:

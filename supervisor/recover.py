@@ -25,8 +25,8 @@ from chong.supervisor.submission import Submission
 class Scene:
     """What a term knows of its node before it asks the store.
 
-    attached: the runs whose workers are held by forkservers that answered. served: the terms those had before,
-    if the newest forkserver is among them. silent: forkservers that live but did not answer.
+    attached: the runs whose workers are held by forkservers that answered. served: the terms of which one of
+    those forkservers had every run. silent: forkservers that live but did not answer.
     """
 
     term: TermRecord
@@ -126,10 +126,15 @@ def _sort_runs(
         for task in adopted:
             if task.run in scene.attached:
                 findings.running.append((task, running_seconds(store.history(task.id), datetime.now(UTC))))
-            elif task.started_at is None and owner in scene.served:
+            elif task.started_at is None and claimant(store.history(task.id)) in scene.served:
                 findings.unforked.append(task)
             else:
                 findings.dead.append(task)
+
+
+def claimant(history: list[Transition]) -> str | None:
+    """The term that claimed the current attempt: it alone can have asked for a worker, whoever adopted it since."""
+    return next((step.actor for step in reversed(history) if step.target is Status.STARTING), None)
 
 
 def is_proven_dead(holder: TermRecord | None, scene: Scene) -> bool:
@@ -145,7 +150,7 @@ def is_proven_dead(holder: TermRecord | None, scene: Scene) -> bool:
 
 
 def _sort_waiting(scene: Scene, findings: Findings, waiting: list[TaskSnapshot]) -> None:
-    for task in waiting:
+    for task in sorted(waiting, key=lambda task: (task.created_at, task.id)):  # as old as they were accepted
         (findings.waiting if task.id in scene.accepted else findings.spoolless).append(task)
 
 

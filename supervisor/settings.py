@@ -11,6 +11,7 @@ from chong.supervisor.paths import Paths, default_node, default_runtime_dir, def
 from chong.supervisor.submission import check_text
 
 NODE_LIMIT = 100
+MOST_SECONDS = 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,16 +40,18 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_text("node", self.node, NODE_LIMIT)
-        if "/" in self.node:
+        if "/" in self.node or self.node in {".", ".."}:  # it names a directory below the runtime root
             raise ConfigurationError(f"node: expected a name without a slash, got {self.node!r}")
         self._check_at_least("max parallel", self.max_parallel, 1)
         if self.max_parallel_per_bucket is not None:
             self._check_at_least("max parallel per bucket", self.max_parallel_per_bucket, 1)
         for what in ("lease_seconds", "poll_seconds", "import_seconds", "renewal"):
-            if not getattr(self, what) > 0:
-                raise ConfigurationError(f"{what.replace('_', ' ')}: expected more than 0, got {getattr(self, what)}")
-        if not self.drain_seconds >= 0:
-            raise ConfigurationError(f"drain seconds: expected at least 0, got {self.drain_seconds}")
+            seconds = getattr(self, what)
+            if not 0 < seconds <= MOST_SECONDS:
+                told = what.replace("_", " ")
+                raise ConfigurationError(f"{told}: expected more than 0 and at most {MOST_SECONDS}, got {seconds}")
+        if not 0 <= self.drain_seconds <= MOST_SECONDS:
+            raise ConfigurationError(f"drain seconds: expected 0 to {MOST_SECONDS}, got {self.drain_seconds}")
         # A lease must survive two lost renewals; a ttl close to the interval made others judge the living dead.
         if self.renewal > self.lease_seconds / 3:
             raise ConfigurationError(

@@ -1,17 +1,16 @@
 """A request to run a task, as it travels over the control socket and lies in the state directory."""
 
-import json
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from chong.store.errors import ConfigurationError
 from chong.store.ids import is_id, new_id
+from chong.worker.result import encode_params
 
 NAME_LIMIT = 200
 KEY_LIMIT = 500
-PARAMS_LIMIT = 256 * 1024
 _CONTROL = ("Cc", "Cs")  # control characters and lone surrogates
 
 
@@ -56,15 +55,13 @@ def _check_params(params: object) -> None:
     if not isinstance(params, Mapping) or not all(isinstance(name, str) for name in params):
         raise ConfigurationError(f"parameters: expected a JSON object, got {type(params).__name__}")
     try:
-        size = len(json.dumps(dict(params), ensure_ascii=False, allow_nan=False).encode())
-    except (ValueError, TypeError, RecursionError) as error:
-        raise ConfigurationError(f"parameters: expected JSON values, got one that is not: {error}") from None
-    if size > PARAMS_LIMIT:
-        raise ConfigurationError(f"parameters: expected at most {PARAMS_LIMIT} bytes of JSON, got {size}")
+        encode_params(params)
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
 
 
 def to_json(submission: Submission) -> dict[str, Any]:
-    return asdict(submission)
+    return {name: getattr(submission, name) for name in Submission.__dataclass_fields__}
 
 
 def from_json(content: object) -> Submission:
@@ -74,7 +71,9 @@ def from_json(content: object) -> Submission:
     known = Submission.__dataclass_fields__
     strangers = sorted(set(content) - set(known))
     if strangers:
-        raise ConfigurationError(f"submission: expected {', '.join(known)}, got {', '.join(strangers)[:100]}")
+        raise ConfigurationError(
+            f"submission: expected {', '.join(known)}, got {', '.join(map(repr, strangers))[:100]}"
+        )
     if "name" not in content:
         raise ConfigurationError("submission: expected a name, got none")
     return Submission(**content)

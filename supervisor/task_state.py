@@ -68,6 +68,11 @@ class TaskState:
     def has_process(self) -> bool:
         return self.phase in {Phase.FORKED, Phase.GOING, Phase.LIVE}
 
+    @property
+    def has_spoken(self) -> bool:
+        """Whether the worker has said its last word."""
+        return self.result is not None or self.failure is not None
+
     def evidence(self, exit_: Exit) -> Evidence:
         return Evidence(
             exit=exit_,

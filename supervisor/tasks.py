@@ -130,7 +130,10 @@ class Tasks:
             self.unlease(task_id)
 
     def keep_state(self, task_id: str, text: str) -> None:
-        self._checkpoints.keep(task_id, text)
+        try:
+            self._checkpoints.keep(task_id, text)
+        except OSError as error:  # a full disk costs the newest state, never the node
+            self._log.error("state_not_kept", task=task_id, error=str(error))
 
     # --- effects -------------------------------------------------------------------------------------------
 

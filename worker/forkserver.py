@@ -29,6 +29,8 @@ from chong.worker.wire import PROTOCOL_VERSION, Order, ProtocolError, Report
 
 EXIT_SECONDS = 5
 """For what task modules registered for the exit of the process that imported them."""
+SERVED_LIMIT = 100
+"""Terms that the hello names; so many supervisors do not die within one hold time."""
 SWEEP_PERIOD = 5.0
 ATTACH_SHARE = 0.3
 """The part of the hold that an accepted connection may take for its attach, before the next one is tried."""
@@ -52,8 +54,7 @@ class Forkserver:
         self._control: Control | None = None
         self._accepted_at = 0.0
         self._swept_at = 0.0
-        self._term: str | None = None
-        self._was_served = False
+        self._served: list[str] = []
         self._wants_room = False
         self._retired = False
         self._orphanage = Orphanage(settings.hold, settings.ladder)
@@ -71,7 +72,7 @@ class Forkserver:
             return False
         if self._retired:
             return self._control is None or not self._control.is_waiting
-        return self._control is None and self._was_served
+        return False  # the next term has to hear what was never forked; without one the hold time ends it
 
     def _timeout(self) -> float:
         if self._orphanage.is_open:
@@ -85,7 +86,7 @@ class Forkserver:
         if (descriptor := accept(self._foundation.listener)) is None:
             return
         self._watch.drop(self._foundation.listener)
-        self._control, self._was_served, self._wants_room = Control(descriptor), True, False
+        self._control, self._wants_room = Control(descriptor), False
         self._accepted_at = monotonic()
         self._watch.add(descriptor, self._serve_control)
         self._say(
@@ -94,7 +95,7 @@ class Forkserver:
             protocol=PROTOCOL_VERSION,
             generation=self._settings.generation,
             pid=os.getpid(),
-            served=self._term,
+            served=self._served[-SERVED_LIMIT:],
             catalogue=self._settings.catalogue,
         )
 
@@ -150,7 +151,8 @@ class Forkserver:
                 complain(f"order: expected one of {[str(known) for known in Order]}, got {other!r}"[:300])
 
     def _attach(self, order: Message) -> None:
-        self._term = str(order.get("term"))
+        if isinstance(term := order.get("term"), str):
+            self._served.append(term)
         self._orphanage.leave()
         if self._control is not None:
             self._control.attached = True

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 RESULT_LIMIT = 1024 * 1024
 STATE_LIMIT = 256 * 1024
+PARAMS_LIMIT = 256 * 1024
 DEPTH_LIMIT = 100
 INT_LIMIT = 2**63
 PLACE_LIMIT = 200
@@ -33,6 +34,11 @@ def encode_result(value: Any) -> str:
 def encode_state(value: Any) -> str:
     """A checkpoint's state as JSON text, by the same rules within a smaller limit."""
     return _encode(value, "state", STATE_LIMIT)
+
+
+def encode_params(value: Any) -> str:
+    """A submission's parameters as JSON text, by the same rules."""
+    return _encode(value, "parameters", PARAMS_LIMIT)
 
 
 def _encode(value: Any, root: str, limit: int) -> str:

@@ -24,6 +24,9 @@ FRAME_LIMIT = 64 * 1024
 INLINE_LIMIT = 48 * 1024
 """JSON longer than this goes through a file."""
 
+TIME_LIMIT = 1e11
+"""Seconds since the epoch, far beyond any calendar's use."""
+
 CHANNEL_FD = 3
 LEASH_FD = 4
 SO_PEEK_OFF = 42  # asm-generic/socket.h; the socket module does not name it
@@ -58,7 +61,7 @@ class Up(StrEnum):
 class Order(StrEnum):
     """Supervisor to forkserver. `list exit release hold` never change between versions."""
 
-    ATTACH = "attach"  # term: the answer to hello; the list of workers follows
+    ATTACH = "attach"  # term (null: serve, but do not count it as served): the answer to hello; the list follows
     SPAWN = "spawn"  # run, log, title, memo: fork a worker; idempotent by run
     RELEASE = "release"  # run: its end is stored, reap it
     RETIRE = "retire"  # start nothing more, end when nothing is unreleased
@@ -138,7 +141,7 @@ def encode_down(kind: Down, epoch: int, sequence: int, **body: Any) -> bytes:
 def decode_up(data: bytes) -> UpFrame:
     message = decode(data)
     kind, number, at = message.pop("kind", None), message.pop("n", None), message.pop("at", None)
-    if kind not in _UP_KINDS or type(number) is not int or number < 1 or type(at) not in (int, float):
+    if not _is_of(kind, _UP_KINDS) or type(number) is not int or number < 1 or not _is_time(at):
         raise ProtocolError(f"frame: expected kind, n and at of a worker, got {data[:60]!r}")
     return UpFrame(Up(kind), number, float(at), message)
 
@@ -146,9 +149,17 @@ def decode_up(data: bytes) -> UpFrame:
 def decode_down(data: bytes) -> DownFrame:
     message = decode(data)
     kind, number = message.pop("kind", None), message.pop("n", None)
-    if kind not in _DOWN_KINDS or not isinstance(number, list) or [type(part) for part in number] != [int, int]:
+    if not _is_of(kind, _DOWN_KINDS) or not isinstance(number, list) or [type(part) for part in number] != [int, int]:
         raise ProtocolError(f"frame: expected kind and n of a supervisor, got {data[:60]!r}")
     return DownFrame(Down(kind), number[0], number[1], message)
+
+
+def _is_of(kind: object, kinds: frozenset[str]) -> bool:
+    return isinstance(kind, str) and kind in kinds
+
+
+def _is_time(at: object) -> bool:
+    return type(at) in (int, float) and 0 <= at < TIME_LIMIT  # type: ignore[operator]
 
 
 _UP_KINDS = frozenset(Up)

@@ -116,4 +116,14 @@ def test_options_that_are_the_default_are_not_shown(world: World, chong):
     options = {"parameters": "(pages: int = 60)", "retries": 2, "stop_grace": 10.0, "timeout": None, "tags": []}
     entry = CatalogueEntry(node="node-a", name="report", module="acme", options=options)
     world.store.publish_catalogue("node-a", [entry])
-    assert chong("tasks").lines[1].split() == ["node-a", "report", "(pages:", "int", "=", "60)", "retries=2", "acme", "-"]
+    assert chong("tasks").lines[1].split() == [
+        "node-a",
+        "report",
+        "(pages:",
+        "int",
+        "=",
+        "60)",
+        "retries=2",
+        "acme",
+        "-",
+    ]

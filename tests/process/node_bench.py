@@ -27,7 +27,7 @@ from chong.supervisor.controller import Controller
 from chong.supervisor.paths import Paths
 
 LIMIT = 40.0
-"""Seconds to wait for what must come; generous, the machine may be busy. What is promised is asserted on stored times."""
+"""Seconds to wait for what must come; generous, the machine may be busy. Promises are asserted on stored times."""
 LEASE = 3.0
 POLL = 0.05
 HERE = Path(__file__).parent
@@ -241,7 +241,7 @@ class InProcess(Bench):
 
     def __init__(self) -> None:
         super().__init__()
-        self._before = (os.getcwd(), dict(os.environ), getproctitle(), descriptors(), children())
+        self._before = (Path.cwd(), dict(os.environ), getproctitle(), descriptors(), children())
         self._controllers: list[Controller] = []
         os.chdir(self.root)
         os.environ.clear()
@@ -263,6 +263,7 @@ class InProcess(Bench):
         return self
 
     def submit(self, name: str, key: str | None = None, /, *, unique_key: str | None = None, **params: Any) -> str:
+        assert self.controller.fault is None, "the main loop has ended"
         return self.controller.submit(name, key=key, params=params, unique_key=unique_key).id
 
     def submit_all(self, name: str, count: int, **params: Any) -> list[str]:
@@ -317,9 +318,7 @@ class Supervised(Bench):
     def supervisor(self) -> subprocess.Popen[bytes]:
         return self.supervisors[-1]
 
-    def start(
-        self, *options: str, lease: float = LEASE, wait: bool = True, output: int | None = None
-    ) -> "Supervised":
+    def start(self, *options: str, lease: float = LEASE, wait: bool = True, output: int | None = None) -> "Supervised":
         """Start a term; with `wait` until it takes work. `output`: where its log goes, if not to `log`."""
         words = ["--state-dir", self.state, "--node", "node-a", "--tasks", "node_tasks", "--lease-seconds", lease]
         words += ["--poll-seconds", POLL, "--drain", 0, "--log-format", "json", *options]

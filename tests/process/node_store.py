@@ -20,7 +20,8 @@ class Fickle:
         self.is_away = False
         self.lose_replies: frozenset[str] = frozenset()
         self.calls: Counter[str] = Counter()
-        self.lost = 0
+        self.failed = 0
+        self.lost: Counter[str] = Counter()
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         method = getattr(self._store, name)
@@ -28,10 +29,11 @@ class Fickle:
         def call(*args: Any, **facts: Any) -> Any:
             self.calls[name] += 1
             if self.is_away:
+                self.failed += 1
                 raise StoreUnavailable("store: away, as the test wants it")
             answer = method(*args, **facts)
             if name in self.lose_replies and self.calls[name] % 2:
-                self.lost += 1
+                self.lost[name] += 1
                 raise StoreUnavailable("store: the reply is lost, as the test wants it")
             return answer
 

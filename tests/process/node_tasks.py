@@ -1,8 +1,8 @@
 """Tasks for the tests of whole nodes; imported by a real forkserver."""
 
-import array
 import atexit
 import base64
+import contextlib
 import ctypes
 import hashlib
 import json
@@ -10,7 +10,6 @@ import math
 import os
 import resource
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -121,32 +120,6 @@ def _segfault() -> None:
     ctypes.string_at(0)
 
 
-ENDS: dict[str, Callable[[], Any]] = {
-    "sys.exit(0)": lambda: sys.exit(0),
-    "sys.exit(text)": lambda: sys.exit("no way"),
-    "KeyboardInterrupt": lambda: _raise(KeyboardInterrupt()),
-    "GeneratorExit": lambda: _raise(GeneratorExit()),
-    "own BaseException": lambda: _raise(Own("mine")),
-    "os._exit(0)": lambda: os._exit(0),
-    "os._exit(7)": lambda: os._exit(7),
-    "segfault": _segfault,
-    "abort": os.abort,
-    "recursion": _recurse,
-    "kill self": lambda: os.kill(os.getpid(), signal.SIGKILL),
-    "cpu limit": lambda: _burn_cpu(),
-    "memory limit": lambda: _eat_memory(),
-    "nan": lambda: float("nan"),
-    "infinity": lambda: {"a": [math.inf]},
-    "bytes": lambda: b"abc",
-    "nul": lambda: "a\0b",
-    "surrogate": lambda: "\ud800",
-    "colliding keys": lambda: {1: "a", "1": "b"},
-    "deep": lambda: _deep(),
-    "huge": lambda: "x" * 2_000_000,
-    "huge and many": lambda: ["x" * 1000] * 100_000,
-}
-
-
 def _burn_cpu() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (1, 1))
     while True:
@@ -163,6 +136,32 @@ def _deep() -> Any:
     for _ in range(5000):
         value = [value]
     return value
+
+
+ENDS: dict[str, Callable[[], Any]] = {
+    "sys.exit(0)": lambda: sys.exit(0),
+    "sys.exit(text)": lambda: sys.exit("no way"),
+    "KeyboardInterrupt": lambda: _raise(KeyboardInterrupt()),
+    "GeneratorExit": lambda: _raise(GeneratorExit()),
+    "own BaseException": lambda: _raise(Own("mine")),
+    "os._exit(0)": lambda: os._exit(0),
+    "os._exit(7)": lambda: os._exit(7),
+    "segfault": _segfault,
+    "abort": os.abort,
+    "recursion": _recurse,
+    "kill self": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "cpu limit": _burn_cpu,
+    "memory limit": _eat_memory,
+    "nan": lambda: float("nan"),
+    "infinity": lambda: {"a": [math.inf]},
+    "bytes": lambda: b"abc",
+    "nul": lambda: "a\0b",
+    "surrogate": lambda: "\ud800",
+    "colliding keys": lambda: {1: "a", "1": "b"},
+    "deep": _deep,
+    "huge": lambda: "x" * 2_000_000,
+    "huge and many": lambda: ["x" * 1000] * 100_000,
+}
 
 
 @task("end")
@@ -288,7 +287,7 @@ def cleans(ctx: TaskContext) -> None:
             try:
                 ctx.checkpoint(done=1)
                 time.sleep(0.01)
-            except Exception:  # noqa: S112
+            except Exception:
                 continue
     finally:
         note(ctx, "cleaned")
@@ -377,8 +376,8 @@ def raw_flood(ctx: TaskContext, count: int) -> int:
 
 @task("writes")
 def writes(ctx: TaskContext, count: int) -> None:
-    print("o" * count)
-    print("to stderr", file=sys.stderr)
+    sys.stdout.write("o" * count + "\n")
+    sys.stderr.write("to stderr\n")
 
 
 # --- what a worker is given ----------------------------------------------------------------------------------------
@@ -387,11 +386,9 @@ def writes(ctx: TaskContext, count: int) -> None:
 @task("look", stop_grace=0.5)
 def look(ctx: TaskContext, secret: str = "") -> dict[str, Any]:
     links = {}
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            links[name] = os.readlink(f"/proc/self/fd/{name}")
-        except OSError:
-            continue
+    for link in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            links[link.name] = str(link.readlink())
     return {
         "links": links,
         "environment": dict(os.environ),

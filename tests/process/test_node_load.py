@@ -5,10 +5,9 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
 from node_bench import LEASE, InProcess, S, is_alive, seconds, wait_until
 from node_store import Fickle
-
-import pytest
 
 
 def test_two_hundred_ends_within_a_moment(bench: InProcess):
@@ -30,7 +29,9 @@ def test_progress_goes_on_for_as_long_as_the_task(node: InProcess):
     task_id = node.submit("rise", seconds=4)
     node.wait_for(task_id, S.RUNNING)
     wait_until(lambda: node.task(task_id).progress, "progress")
-    wait_until(lambda: node.task(task_id).status.is_final or node.task(task_id).progress.done > 250, "late progress", 20)
+    wait_until(
+        lambda: node.task(task_id).status.is_final or node.task(task_id).progress.done > 250, "late progress", 20
+    )
     task = node.end_of(task_id)
     assert task.progress.done == task.outcome
     beats = seconds(task.last_heartbeat_at, task.ended_at)

@@ -9,9 +9,9 @@ from node_bench import InProcess, S, wait_until
 from chong.store.buckets import BucketPolicy
 from chong.store.errors import ConfigurationError, Refused, UniqueKeyTaken
 from chong.supervisor import node as node_module
+from chong.supervisor.control_client import submit_over
 from chong.supervisor.controller import Controller
 from chong.supervisor.submission import Submission
-from chong.supervisor.control_client import submit_over
 
 POLICY = BucketPolicy(64)
 
@@ -110,7 +110,7 @@ def test_a_partition_takes_its_own_buckets_only(bench: InProcess):
     (ours,), (foreign,) = keys_of(2), keys_of(9)
     task = node.run("noop", ours)
     assert (task.bucket, task.bucket_key) == (2, ours)
-    with pytest.raises(ConfigurationError, match="falls into bucket 9: expected one of node 'node-a', 0-3"):
+    with pytest.raises(ConfigurationError, match=r"falls into bucket 9: expected one of node 'node-a', 0-3"):
         node.submit("noop", foreign)
 
 
@@ -145,7 +145,7 @@ def test_a_bucket_out_of_range_fails_before_anything(bench: InProcess, bad):
 def test_another_number_of_buckets_than_the_stores_is_refused(bench: InProcess):
     """And nothing keeps running."""
     bench.store.record_num_buckets(64)
-    with pytest.raises(ConfigurationError, match="expected 64 .* got 32"):
+    with pytest.raises(ConfigurationError, match=r"expected 64 .* got 32"):
         bench.start(num_buckets=32)
     assert bench.processes() == {}
 
@@ -160,7 +160,7 @@ def test_the_stores_number_of_buckets_is_adopted(bench: InProcess):
 
 def test_a_second_node_on_one_state_directory_is_refused(node: InProcess):
     """One line, with the process that has it."""
-    with pytest.raises(ConfigurationError, match="expected no other supervisor on .* one runs as process") as refusal:
+    with pytest.raises(ConfigurationError, match=r"expected no other supervisor on .* one runs as process") as refusal:
         Controller(store=node.store, node="node-a", state_dir=node.state)
     assert "\n" not in str(refusal.value)
     assert node.run("noop").status is S.SUCCEEDED

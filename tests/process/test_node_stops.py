@@ -131,7 +131,7 @@ def test_a_second_stop_changes_nothing(node: InProcess):
     task = node.end_of(task_id)
     assert task.stop.reason == "first"
     wait_until(lambda: all(c.outcome for c in node.store.commands(task_id)), "both commands' ends")
-    assert [c.id for c in node.store.commands(task_id)][0] == first.id
+    assert next(c.id for c in node.store.commands(task_id)) == first.id
 
 
 def test_pause_resume_and_pause_again(node: InProcess):

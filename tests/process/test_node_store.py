@@ -4,11 +4,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from node_bench import InProcess, S, is_alive, seconds, wait_until
+from node_bench import InProcess, S, is_alive, reap, seconds, wait_until
 from node_store import Fickle
 
 from chong.store.errors import StoreUnavailable
 from chong.store.model import Transition
+from chong.supervisor import controller
 
 QUIET = [S.QUEUED, S.STARTING, S.RUNNING, S.SUCCEEDED]
 
@@ -38,12 +39,17 @@ def test_a_task_runs_on_while_the_store_is_away(bench: InProcess, fickle: Fickle
     fickle.is_away = True
     release(node)
     ended = node.wait_for_word(task_id, "end")["at"]
-    wait_until(lambda: fickle.calls["save_many"] > 6, "tries to store its end")
+    before = fickle.failed
+    wait_until(lambda: fickle.failed > before + 6, "tries to store its end")
     assert node.task(task_id).status is S.RUNNING
     fickle.is_away = False
     task = node.end_of(task_id)
     assert (task.status, node.trail(task_id)) == (S.SUCCEEDED, QUIET)
-    assert abs(task.ended_at.timestamp() - ended) < 1 < seconds(task.ended_at, node.moment(task_id, S.SUCCEEDED).stored_at) + 1
+    assert (
+        abs(task.ended_at.timestamp() - ended)
+        < 1
+        < seconds(task.ended_at, node.moment(task_id, S.SUCCEEDED).stored_at) + 1
+    )
 
 
 def test_work_is_accepted_but_not_started_without_a_store(bench: InProcess, fickle: Fickle):
@@ -58,7 +64,7 @@ def test_work_is_accepted_but_not_started_without_a_store(bench: InProcess, fick
     assert [entry for entry in node.journal() if entry["id"] in ids] == []
     fickle.is_away = False
     node.ends_of(ids)
-    assert [entry["id"] for entry in node.journal()][1:] == ids
+    assert sorted(entry["id"] for entry in node.journal()[1:]) == sorted(ids)
     for task_id in ids:
         assert_chained(node, task_id)
 
@@ -80,7 +86,7 @@ def test_lost_replies_change_nothing(bench: InProcess, fickle: Fickle):
     node.controller.stop(stopped)
     tasks = node.ends_of([*ids, stopped])
     assert [task.status for task in tasks] == [S.SUCCEEDED] * 5 + [S.FAILED, S.STOPPED]
-    assert fickle.lost > 5
+    assert fickle.lost["save_many"] >= 3
     for task in tasks:
         assert_chained(node, task.id)
     assert node.controller.desynced_tasks == {}
@@ -144,3 +150,24 @@ def test_a_judged_run_is_ended(bench: InProcess):
     wait_until(lambda: not is_alive(pid), "the worker's end", 10)
     node.wait_for_note(task_id, "late_result")
     assert node.task(task_id).status is S.LOST
+
+
+def test_a_result_outlives_a_term_that_could_not_store_it(
+    bench: InProcess, fickle: Fickle, monkeypatch: pytest.MonkeyPatch
+):
+    """The node is closed while the store is away; the next term tells how the run ended."""
+    monkeypatch.setattr(controller, "FLUSH_SECONDS", 0.3)
+    monkeypatch.setattr(controller, "CLOSE_SECONDS", 1.0)
+    node = bench.start(fickle)
+    task_id = node.begun("until", path=str(node.root / "open"))
+    fickle.is_away = True
+    release(node)
+    node.wait_for_word(task_id, "end")
+    wait_until(lambda: node.workers() == [], "the worker's end")
+    forkserver = node.forkserver()
+    node.close()
+    fickle.is_away = False
+    task = bench.start().end_of(task_id)
+    assert (task.status, task.outcome) == (S.SUCCEEDED, "released")
+    node.close()
+    reap([forkserver])  # the first term's child, and that term is still this process

@@ -120,7 +120,7 @@ def test_parameters_arrive_whole(shared: InProcess, size):
     text = "ä" * (size // 2)
     task = shared.run("echo", text=text)
     assert task.outcome["length"] == len(text)
-    assert not list(shared.paths.accepted.glob(f"*{task.id}*"))
+    wait_until(lambda: not list(shared.paths.accepted.glob(f"*{task.id}*")), "the end of its file")
 
 
 @pytest.mark.parametrize("size", [10, 250 * 1024])
@@ -135,7 +135,13 @@ def test_two_retries_are_three_attempts(shared: InProcess):
     """Each with its own log, in the one trail of the task."""
     task = shared.run("fails.twice")
     assert (task.status, task.outcome, task.attempt, task.unstarted) == (S.SUCCEEDED, 3, 3, 0)
-    assert shared.trail(task.id) == [S.QUEUED, *([S.STARTING, S.RUNNING, S.RETRYING] * 2), S.STARTING, S.RUNNING, S.SUCCEEDED]
+    assert shared.trail(task.id) == [
+        S.QUEUED,
+        *([S.STARTING, S.RUNNING, S.RETRYING] * 2),
+        S.STARTING,
+        S.RUNNING,
+        S.SUCCEEDED,
+    ]
     assert all(shared.paths.log_of(f"{task.id}.{attempt}").exists() for attempt in (1, 2, 3))
 
 
@@ -149,8 +155,8 @@ def test_retries_back_off(shared: InProcess):
     """About one second, then about two."""
     task = shared.run("fails.twice")
     begins = [entry["at"] for entry in shared.journal("begin") if entry["id"] == task.id]
-    assert 0.8 <= begins[1] - begins[0]
-    assert 1.6 <= begins[2] - begins[1]
+    assert begins[1] - begins[0] >= 0.8
+    assert begins[2] - begins[1] >= 1.6
 
 
 @pytest.mark.parametrize("name", ["timed", "timed.c.loop"])

@@ -17,6 +17,7 @@ from chong.supervisor.decide import decide, take_over
 from chong.supervisor.task_state import Phase, TaskState
 from chong.supervisor.verdict import Exit
 from chong.worker.definition import Options
+from chong.worker.wire import Down
 
 KEEP = 10**9
 """The version of a frame that stays in its socket until the run is released."""
@@ -151,13 +152,17 @@ class World:
         self.feed(e.Desynced("another hand"))
 
     def go_on(self, steps: int) -> None:
-        """The plain way of a task, some steps of it: slot, worker, ready, started; the store always answers."""
+        """The plain way of a task, some steps of it: it starts, is paused and resumed; the store always answers."""
         way = [
             self.give_slot,
             self.acknowledge,
             self.answer_spawn,
             lambda: self.say(e.Ready()),
             lambda: self.say(e.Started()),
+            self.acknowledge,
+            lambda: self.ask(Action.PAUSE),
+            self.acknowledge,
+            lambda: self.say(e.Answered(Down.PAUSE, self.worker.downs[-1].number)),
             self.acknowledge,
         ]
         if steps:

@@ -1,5 +1,6 @@
 """What `decide` answers in the cells of its table that people ask about."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -66,7 +67,7 @@ class TestStop:
         world.ask(Action.STOP)
         world.acknowledge()
         assert [e.SaveState, e.FreeSlot] == kinds(world)
-        assert [Status.STARTING, Status.STOPPING, Status.STOPPED] == path(world)[-3:]
+        assert path(world)[-3:] == [Status.STARTING, Status.STOPPING, Status.STOPPED]
 
     @pytest.mark.parametrize("refused", [None, "no memory"])
     def test_a_stop_while_spawning_waits_for_the_answer(self, refused):
@@ -83,14 +84,14 @@ class TestStop:
         world = world_at(SPAWNING)
         world.ask(Action.STOP)
         world.lose_forkserver()
-        assert Status.STOPPED == world.task.status
+        assert world.task.status == Status.STOPPED
 
     def test_a_stop_before_go_shuts_the_channel(self):
         """User code can then never run; a worker that hangs is killed."""
         world = world_at(FORKED)
         world.ask(Action.STOP)
         assert [e.SaveState, e.ShutChannel, e.Arm] == kinds(world)
-        assert {TimerName.KILL: 5.0} == armed(world)
+        assert armed(world) == {TimerName.KILL: 5.0}
 
     def test_ready_after_a_stop_brings_no_go(self):
         """The stop was first."""
@@ -104,8 +105,8 @@ class TestStop:
         """A frame first, and the grace for a checkpoint."""
         world = world_at(steps)
         world.ask(Action.STOP)
-        assert (Status.STOPPING, Down.STOP) == (world.task.status, world.worker.downs[-1].kind)
-        assert {TimerName.TERM: 10.0} == armed(world)
+        assert (world.task.status, world.worker.downs[-1].kind) == (Status.STOPPING, Down.STOP)
+        assert armed(world) == {TimerName.TERM: 10.0}
         assert world.task.stop.delivered_at == world.now()
 
     def test_the_ladder_ends_in_sigkill(self):
@@ -116,13 +117,13 @@ class TestStop:
         assert [e.Signal(15), e.Signal(18), e.Arm(TimerName.KILL, 5.0)] == world.effects
         world.fire(TimerName.KILL)
         assert [e.Signal(9)] == world.effects
-        assert (Status.STOPPED, True) == ((task := ended(world, Exit(signal=9))).status, task.forced)
+        assert ((task := ended(world, Exit(signal=9))).status, task.forced) == (Status.STOPPED, True)
 
     def test_a_paused_task_can_be_stopped(self):
         """The stop reaches it at its checkpoint."""
         world = paused(world_at(LIVE))
         world.ask(Action.STOP)
-        assert Status.STOPPED == ended(world, Exit(code=0)).status
+        assert ended(world, Exit(code=0)).status == Status.STOPPED
 
     def test_a_stop_during_a_timeout_wins(self):
         """The ladder goes on, no second frame is sent, and the task ends as stopped."""
@@ -130,7 +131,7 @@ class TestStop:
         world.fire(TimerName.TIMEOUT)
         world.ask(Action.STOP)
         assert ([e.SaveState], [Down.STOP]) == (kinds(world), [down.kind for down in world.worker.downs])
-        assert Status.STOPPED == ended(world, Exit(code=0)).status
+        assert ended(world, Exit(code=0)).status == Status.STOPPED
 
     def test_a_second_stop_is_answered_and_changes_nothing(self):
         """The intent is recorded already."""
@@ -144,14 +145,14 @@ class TestStop:
         world = world_at(LIVE)
         world.ask(Action.STOP)
         world.say(e.FailureArrived(RAISED))
-        assert (Status.STOPPED, RAISED) == ((task := ended(world, Exit(code=1))).status, task.failure)
+        assert ((task := ended(world, Exit(code=1))).status, task.failure) == (Status.STOPPED, RAISED)
 
     def test_a_result_beats_a_stop(self):
         """What is done is done."""
         world = world_at(LIVE)
         world.ask(Action.STOP)
         world.say(e.ResultArrived(Result(7)))
-        assert (Status.SUCCEEDED, 7) == ((task := ended(world, Exit(code=0))).status, task.outcome)
+        assert ((task := ended(world, Exit(code=0))).status, task.outcome) == (Status.SUCCEEDED, 7)
 
     def test_an_acknowledged_stop_is_audited_once(self):
         """The moment of the first answer stands."""
@@ -180,9 +181,9 @@ class TestPause:
         """It is sent when user code runs."""
         world = world_at(GOING)
         world.ask(Action.PAUSE)
-        assert [] == world.effects
+        assert world.effects == []
         world.say(e.Started())
-        assert ([Status.RUNNING, Status.PAUSING], Down.PAUSE) == (path(world)[-2:], world.worker.downs[-1].kind)
+        assert (path(world)[-2:], world.worker.downs[-1].kind) == ([Status.RUNNING, Status.PAUSING], Down.PAUSE)
         assert (Completion("command-1"),) == world.effects[0].completes
 
     def test_a_pause_that_waits_twice_is_kept_once(self):
@@ -190,9 +191,9 @@ class TestPause:
         world = world_at(GOING)
         world.ask(Action.PAUSE)
         world.feed(world.asked["command-1"])
-        assert [] == world.effects
+        assert world.effects == []
         world.ask(Action.PAUSE)
-        assert ["superseded"] == [effect.completion.outcome for effect in world.effects]
+        assert [effect.completion.outcome for effect in world.effects] == ["superseded"]
 
     def test_a_stop_supersedes_a_pause_that_waits(self):
         """Both commands end with one save."""
@@ -200,7 +201,7 @@ class TestPause:
         world.ask(Action.PAUSE)
         world.ask(Action.STOP)
         outcomes = {end.command_id: end.outcome for end in world.effects[0].completes}
-        assert {"command-1": "superseded", "command-2": "done"} == outcomes
+        assert outcomes == {"command-1": "superseded", "command-2": "done"}
 
     def test_a_resume_supersedes_a_pause_that_waits(self):
         """The task then starts as if nobody had asked."""
@@ -208,7 +209,7 @@ class TestPause:
         world.ask(Action.PAUSE)
         world.ask(Action.RESUME)
         world.say(e.Started())
-        assert Status.RUNNING == world.task.status
+        assert world.task.status == Status.RUNNING
 
     def test_each_pause_is_answered_anew(self):
         """The answer to an earlier pause does not pause the task again."""
@@ -217,9 +218,9 @@ class TestPause:
         world.ask(Action.RESUME)
         world.ask(Action.PAUSE)
         world.say(e.Answered(Down.PAUSE, first))
-        assert Status.PAUSING == world.task.status
+        assert world.task.status == Status.PAUSING
         world.say(e.Answered(Down.PAUSE, world.worker.downs[-1].number))
-        assert Status.PAUSED == world.task.status
+        assert world.task.status == Status.PAUSED
 
     @pytest.mark.parametrize("action", [Action.PAUSE, Action.RESUME])
     def test_a_queued_task_is_neither_paused_nor_resumed(self, action):
@@ -227,7 +228,7 @@ class TestPause:
         world = world_at(QUEUED)
         world.ask(action)
         (answer,) = world.effects
-        assert ("refused", True) == (answer.completion.outcome, "it is queued" in answer.completion.detail)
+        assert (answer.completion.outcome, "it is queued" in answer.completion.detail) == ("refused", True)
 
     def test_paused_time_does_not_count_for_the_timeout(self):
         """Only what is left of the running time is armed at the resume."""
@@ -236,7 +237,7 @@ class TestPause:
         paused(world)
         world.clock += 1000
         world.ask(Action.RESUME)
-        assert {TimerName.TIMEOUT: 40.0} == armed(world)
+        assert armed(world) == {TimerName.TIMEOUT: 40.0}
 
     def test_a_paused_task_has_no_timeout_armed(self):
         """Its time stands still."""
@@ -249,7 +250,7 @@ class TestPause:
         world.ask(Action.PAUSE)
         world.clock += 10
         world.ask(Action.RESUME)
-        assert {TimerName.TIMEOUT: 40.0} == armed(world)
+        assert armed(world) == {TimerName.TIMEOUT: 40.0}
 
 
 class TestStart:
@@ -266,7 +267,7 @@ class TestStart:
         world.fire(TimerName.START)
         assert [e.ForkserverStuck()] == world.effects
         world.lose_forkserver()
-        assert (Status.QUEUED, 1, 0) == (world.task.status, world.task.unstarted, world.task.attempts_used)
+        assert (world.task.status, world.task.unstarted, world.task.attempts_used) == (Status.QUEUED, 1, 0)
 
     @pytest.mark.parametrize(("steps", "group"), [(FORKED, False), (GOING, True)])
     def test_a_worker_that_does_not_start_is_killed(self, steps, group):
@@ -274,7 +275,7 @@ class TestStart:
         world = world_at(steps)
         world.fire(TimerName.START)
         assert [e.Signal(9, group=group)] == world.effects
-        assert FailureKind.START_TIMEOUT == ended(world, Exit(signal=9)).failure.kind
+        assert ended(world, Exit(signal=9)).failure.kind == FailureKind.START_TIMEOUT
 
     def test_a_start_in_time_disarms_the_timer(self):
         """And arms the task's own."""
@@ -285,7 +286,7 @@ class TestStart:
         """A former term stored it and died before it could pop the frame."""
         world = world_at(LIVE)
         world.say(e.Started())
-        assert [] == world.effects
+        assert world.effects == []
 
     def test_refused_forks_end_in_spawn_failed(self):
         """The last one does not go back to the queue; none counts as an attempt."""
@@ -295,8 +296,8 @@ class TestStart:
             world.give_slot()
             world.acknowledge(2)
             world.answer_spawn(refused="no memory")
-        assert [Status.STARTING, Status.QUEUED, Status.FAILED] == path(world)[-3:]
-        assert (FailureKind.SPAWN_FAILED, 0) == (world.task.failure.kind, world.task.attempts_used)
+        assert path(world)[-3:] == [Status.STARTING, Status.QUEUED, Status.FAILED]
+        assert (world.task.failure.kind, world.task.attempts_used) == (FailureKind.SPAWN_FAILED, 0)
 
     def test_a_refused_fork_waits_longer_each_time(self):
         """Memory may come back."""
@@ -308,24 +309,24 @@ class TestStart:
             world.acknowledge(2)
             world.answer_spawn(refused="no memory")
             delays.append(world.effects[-1].delay)
-        assert all(later > earlier * 4 / 3 for earlier, later in zip(delays, delays[1:], strict=False))
+        assert all(later > earlier * 4 / 3 for earlier, later in itertools.pairwise(delays))
 
     def test_a_start_forgives_refusals(self):
         """The count is of refusals in a row."""
-        assert 0 == world_at(LIVE).state.refusals
+        assert world_at(LIVE).state.refusals == 0
 
     def test_a_definition_that_is_gone_fails_the_task(self):
         """Nothing will ever run it."""
         world = world_at(QUEUED)
         world.acknowledge()
         world.feed(e.DefinitionGone("no module defines it"))
-        assert (Status.FAILED, FailureKind.IMPORT_ERROR) == (world.task.status, world.task.failure.kind)
+        assert (world.task.status, world.task.failure.kind) == (Status.FAILED, FailureKind.IMPORT_ERROR)
 
     def test_a_definition_that_is_gone_does_not_touch_a_run(self):
         """Its worker has the code."""
         world = world_at(LIVE)
         world.feed(e.DefinitionGone("no module defines it"))
-        assert [] == world.effects
+        assert world.effects == []
 
 
 class TestDrain:
@@ -335,7 +336,7 @@ class TestDrain:
         world.feed(e.GiveUpStart())
         assert [e.ShutChannel, e.Arm] == kinds(world)
         task = ended(world, Exit(code=0))
-        assert (Status.QUEUED, 1, 1, 0) == (task.status, task.attempt, task.unstarted, task.attempts_used)
+        assert (task.status, task.attempt, task.unstarted, task.attempts_used) == (Status.QUEUED, 1, 1, 0)
 
     @pytest.mark.parametrize("steps", [CLAIMING, SPAWNING])
     def test_a_start_under_way_is_given_up_when_its_answer_comes(self, steps):
@@ -348,14 +349,14 @@ class TestDrain:
             ended(world, Exit(code=0))
         else:
             world.acknowledge()
-        assert (Status.QUEUED, 1) == (world.task.status, world.task.unstarted)
+        assert (world.task.status, world.task.unstarted) == (Status.QUEUED, 1)
 
     @pytest.mark.parametrize("steps", [GOING, LIVE])
     def test_a_run_that_was_told_to_go_goes_on(self, steps):
         """It may have run user code."""
         world = world_at(steps)
         world.feed(e.GiveUpStart())
-        assert ([], False) == (world.effects, world.state.given_up)
+        assert (world.effects, world.state.given_up) == ([], False)
 
     def test_a_pause_that_waited_is_refused(self):
         """The task waits in the queue, where it cannot be paused."""
@@ -363,7 +364,7 @@ class TestDrain:
         world.ask(Action.PAUSE)
         world.feed(e.GiveUpStart())
         world.acknowledge()
-        assert ["refused"] == [end.outcome for end in world.effects[0].completes]
+        assert [end.outcome for end in world.effects[0].completes] == ["refused"]
 
 
 class TestEnd:
@@ -372,7 +373,7 @@ class TestEnd:
         world = world_at(LIVE)
         world.say(e.FailureArrived(RAISED))
         world.end_worker(Exit(code=1))
-        assert (Status.RETRYING, RAISED) == (world.task.status, world.task.failure)
+        assert (world.task.status, world.task.failure) == (Status.RETRYING, RAISED)
         assert e.Requeue not in kinds(world)
         while world.unsent:
             world.acknowledge()
@@ -382,7 +383,7 @@ class TestEnd:
         """No attempt is left."""
         world = world_at(LIVE, max_attempts=1)
         world.say(e.FailureArrived(RAISED))
-        assert Status.FAILED == ended(world, Exit(code=1)).status
+        assert ended(world, Exit(code=1)).status == Status.FAILED
 
     def test_an_unstarted_attempt_leaves_its_try(self):
         """With one attempt allowed, one that never ran is made up for."""
@@ -390,24 +391,24 @@ class TestEnd:
         world.feed(e.GiveUpStart())
         ended(world, Exit(code=0))
         world.give_slot()
-        assert (2, 1) == (world.task.attempt, world.task.attempts_used)
+        assert (world.task.attempt, world.task.attempts_used) == (2, 1)
 
     @pytest.mark.parametrize("kind", [FailureKind.RESULT_INVALID, FailureKind.RESULT_TOO_LARGE, FailureKind.PROTOCOL])
     def test_what_would_fail_again_is_not_retried(self, kind):
         """Whatever attempts are left."""
         world = world_at(LIVE)
         world.say(e.FailureArrived(replace(RAISED, kind=kind)))
-        assert Status.FAILED == ended(world, Exit(code=1)).status
+        assert ended(world, Exit(code=1)).status == Status.FAILED
 
     def test_a_worker_that_hangs_after_its_result_is_killed(self):
         """It has succeeded, and the odd exit is noted."""
         world = world_at(LIVE, timeout=60.0)
         world.say(e.ResultArrived(Result(7)))
-        assert {TimerName.KILL: 5.0} == world.timers
+        assert world.timers == {TimerName.KILL: 5.0}
         world.fire(TimerName.KILL)
         world.end_worker(Exit(signal=9))
         assert (Status.SUCCEEDED, [e.SaveState, e.Disarm]) == (world.task.status, kinds(world)[:2])
-        assert ["odd_exit"] == [effect.note.kind for effect in world.effects if isinstance(effect, e.AddNote)]
+        assert [effect.note.kind for effect in world.effects if isinstance(effect, e.AddNote)] == ["odd_exit"]
 
     def test_junk_on_the_wire_kills_the_run(self):
         """And nothing else."""
@@ -419,8 +420,8 @@ class TestEnd:
         """And fails."""
         world = world_at(LIVE, timeout=60.0, max_attempts=1)
         world.fire(TimerName.TIMEOUT)
-        assert (Status.STOPPING, {TimerName.TERM: 10.0}) == (world.task.status, armed(world))
-        assert FailureKind.TIMEOUT == ended(world, Exit(code=0)).failure.kind
+        assert (world.task.status, armed(world)) == (Status.STOPPING, {TimerName.TERM: 10.0})
+        assert ended(world, Exit(code=0)).failure.kind == FailureKind.TIMEOUT
 
     def test_a_final_state_is_forgotten_when_it_is_stored(self):
         """The process is released before."""
@@ -438,13 +439,13 @@ class TestEnd:
         ended(world, Exit(code=1))
         world.give_slot()
         task = world.task
-        assert (None, None, None, None, 2) == (
+        assert (
             task.failure,
             task.exit_code,
             task.exit_signal,
             task.started_at,
             task.attempt,
-        )
+        ) == (None, None, None, None, 2)
 
 
 class TestBackoff:
@@ -460,7 +461,7 @@ class TestBackoff:
 
     def test_tasks_that_failed_together_do_not_come_back_together(self):
         """Their events differ, so do their delays."""
-        assert 50 == len({backoff(3, f"event-{n}") for n in range(50)})
+        assert len({backoff(3, f"event-{n}") for n in range(50)}) == 50
 
 
 class TestDesync:
@@ -470,7 +471,7 @@ class TestDesync:
         world.desync()
         assert e.Signal(9) in world.effects
         world.end_worker(Exit(signal=9))
-        assert ["late_result"] == [effect.note.kind for effect in world.effects if isinstance(effect, e.AddNote)]
+        assert [effect.note.kind for effect in world.effects if isinstance(effect, e.AddNote)] == ["late_result"]
         assert world.is_forgotten
 
     def test_a_waiting_task_is_let_go_at_once(self):
@@ -523,7 +524,9 @@ class TestDesync:
         world = world_at(GOING)
         world.ask(Action.PAUSE)
         world.desync()
-        assert ["too_late"] == [effect.completion.outcome for effect in world.effects if type(effect) is e.AnswerCommand]
+        assert [effect.completion.outcome for effect in world.effects if type(effect) is e.AnswerCommand] == [
+            "too_late"
+        ]
 
 
 class TestSmallPrint:
@@ -533,7 +536,7 @@ class TestSmallPrint:
         world.go_on(SPAWNING)
         world.fire(TimerName.START)
         world.answer_spawn()
-        assert {TimerName.START: 30.0} == armed(world)
+        assert armed(world) == {TimerName.START: 30.0}
 
     def test_a_resume_after_the_last_word_arms_no_timeout(self):
         """The task is over; a time-out would hide its failure."""
@@ -551,18 +554,18 @@ class TestSmallPrint:
         world.give_slot()
         world.ask(Action.STOP)
         world.acknowledge(2)
-        assert (Status.STOPPED, False) == (world.task.status, world.task.forced)
+        assert (world.task.status, world.task.forced) == (Status.STOPPED, False)
 
     def test_a_stop_that_a_start_timeout_ended_is_forced(self):
         """A SIGKILL had to end it."""
         world = world_at(GOING)
         world.ask(Action.STOP)
         world.fire(TimerName.START)
-        assert (Status.STOPPED, True) == ((task := ended(world, Exit(signal=9))).status, task.forced)
+        assert ((task := ended(world, Exit(signal=9))).status, task.forced) == (Status.STOPPED, True)
 
     def test_a_last_word_after_the_end_arms_nothing(self):
         """Its timer would fire into the next attempt."""
         world = world_at(GOING)
         ended(world, Exit(code=1))
         world.feed(e.FailureArrived(replace(RAISED, kind=FailureKind.PROTOCOL)))
-        assert ([], Phase.IDLE) == (world.effects, world.state.phase)
+        assert (world.effects, world.state.phase) == ([], Phase.IDLE)

@@ -24,7 +24,7 @@ class Life(RuleBasedStateMachine):
         super().__init__()
         self.world = World(timeout=60.0)
 
-    @initialize(way=st.integers(0, 6))
+    @initialize(way=st.integers(0, 10))
     def some_way_has_been_gone(self, way):
         """Most of what is interesting happens after a start."""
         self.world.go_on(way)
@@ -46,7 +46,7 @@ class Life(RuleBasedStateMachine):
         self.world.acknowledge(most)
 
     @precondition(lambda self: self.is_here() and not self.world.is_desynced)
-    @rule(rarely=st.integers(0, 9))
+    @rule(rarely=st.integers(0, 4))
     def another_writer_is_found(self, rarely):
         if rarely == 0:
             self.world.desync()
@@ -156,7 +156,7 @@ class Life(RuleBasedStateMachine):
         self.world.clock += seconds
 
     @precondition(lambda self: self.is_here() and self.world.stored is not None and not self.world.is_desynced)
-    @rule(rarely=st.integers(0, 4), forked_late=st.booleans())
+    @rule(rarely=st.integers(0, 2), forked_late=st.booleans())
     def the_supervisor_dies(self, rarely, forked_late):
         if rarely == 0:
             self.world.crash(forked_late=forked_late)
@@ -175,7 +175,7 @@ class Life(RuleBasedStateMachine):
 
 TestLife = Life.TestCase
 TestLife.settings = settings(
-    max_examples=300,
+    max_examples=250,
     stateful_step_count=60,
     deadline=None,
     derandomize=True,

@@ -28,61 +28,63 @@ class TestWatch:
         """In which a living holder would renew it."""
         watch = Watch()
         dead = [watch.observe([lease()], now) for now in (0, SECONDS - 0.1, SECONDS)]
-        assert [[], [], ["a"]] == dead
+        assert dead == [[], [], ["a"]]
 
     def test_a_renewal_begins_the_watch_anew(self):
         """Somebody lives."""
         watch = Watch()
         watch.observe([lease()], 0)
         watch.observe([lease(renewals=1)], 20)
-        assert ([], ["a"]) == (watch.observe([lease(renewals=1)], 49), watch.observe([lease(renewals=1)], 50))
+        assert (watch.observe([lease(renewals=1)], 49), watch.observe([lease(renewals=1)], 50)) == ([], ["a"])
 
     def test_another_holder_begins_the_watch_anew(self):
         """An adoption counts renewals from nothing."""
         watch = Watch()
         watch.observe([lease()], 0)
-        assert [] == watch.observe([lease(term="node-a.2")], SECONDS)
+        assert watch.observe([lease(term="node-a.2")], SECONDS) == []
 
     def test_an_outage_begins_the_watch_anew(self):
         """While the store was away nobody could renew."""
         watch = Watch()
         watch.observe([lease()], 0)
         watch.forget()
-        assert ([], ["a"]) == (watch.observe([lease()], 100), watch.observe([lease()], 100 + SECONDS))
+        assert (watch.observe([lease()], 100), watch.observe([lease()], 100 + SECONDS)) == ([], ["a"])
 
     def test_a_lease_that_holds_is_never_dead(self):
         """However long nobody has renewed it by our clock."""
         watch = Watch()
         watch.observe([lease(is_past=False)], 0)
-        assert [] == watch.observe([lease(is_past=False)], 1000)
+        assert watch.observe([lease(is_past=False)], 1000) == []
 
     def test_watching_begins_before_a_lease_is_past(self):
         """What was seen then counts."""
         watch = Watch()
         watch.observe([lease(is_past=False)], 0)
-        assert ["a"] == watch.observe([lease()], SECONDS)
+        assert watch.observe([lease()], SECONDS) == ["a"]
 
     def test_a_lease_that_was_gone_is_watched_anew(self):
         """It is another run's."""
         watch = Watch()
         watch.observe([lease()], 0)
         watch.observe([], 10)
-        assert [] == watch.observe([lease()], SECONDS)
+        assert watch.observe([lease()], SECONDS) == []
 
     def test_each_lease_has_its_own_length(self):
         """By which its holder renews."""
         watch = Watch()
         leases = [lease(task_id="a", ttl=timedelta(seconds=3)), lease(task_id="b")]
         watch.observe(leases, 0)
-        assert (["a"], ["a", "b"]) == (watch.observe(leases, 3), watch.observe(leases, SECONDS))
+        assert (watch.observe(leases, 3), watch.observe(leases, SECONDS)) == (["a"], ["a", "b"])
 
-    @given(st.lists(st.floats(0, SECONDS / 3), min_size=1, max_size=60), st.lists(st.booleans(), min_size=60, max_size=60))
+    @given(
+        st.lists(st.floats(0, SECONDS / 3), min_size=1, max_size=60), st.lists(st.booleans(), min_size=60, max_size=60)
+    )
     def test_a_living_holder_is_never_dead(self, gaps, past):
         """It renews in every third of a lease, whatever the store's clock makes of its lease."""
         watch, now = Watch(), 0.0
         for renewals, gap in enumerate(gaps):
             now += gap
-            assert [] == watch.observe([lease(renewals=renewals, is_past=past[renewals])], now)
+            assert watch.observe([lease(renewals=renewals, is_past=past[renewals])], now) == []
 
 
 class PlayedTime:
@@ -115,7 +117,7 @@ class TestReconcile:
     def test_where_nothing_runs_it_answers_at_once(self, store, time):
         """There is nothing to watch."""
         stored_queued(store)
-        assert ([], 0.0) == (Judge(store, "judge").reconcile(None, sleep=time.sleep), time.now)
+        assert (Judge(store, "judge").reconcile(None, sleep=time.sleep), time.now) == ([], 0.0)
 
     def test_a_dead_holders_run_is_lost_after_one_lease(self, store, time):
         """Signed by the judge."""
@@ -123,7 +125,7 @@ class TestReconcile:
         time.store_clock.advance(SECONDS + 1)
         (lost,) = Judge(store, "judge").reconcile(None, sleep=time.sleep)
         last = store.history(run.id)[-1]
-        assert (Status.LOST, "judge", REASON) == (lost.status, last.actor, last.reason)
+        assert (lost.status, last.actor, last.reason) == (Status.LOST, "judge", REASON)
         assert SECONDS <= time.now <= SECONDS + LOOK_SECONDS
 
     def test_a_holder_that_renews_meanwhile_lives(self, store, time):
@@ -131,15 +133,15 @@ class TestReconcile:
         run = stored_run(store)
         time.store_clock.advance(SECONDS + 1)
         time.upon = lambda: store.renew(TERM, [run.id], TTL)
-        assert [] == Judge(store, "judge").reconcile(None, sleep=time.sleep)
-        assert (Status.STARTING, LOOK_SECONDS) == (read(store, run).status, time.now)
+        assert Judge(store, "judge").reconcile(None, sleep=time.sleep) == []
+        assert (read(store, run).status, time.now) == (Status.STARTING, LOOK_SECONDS)
 
     def test_a_clock_that_jumped_kills_nobody(self, store, time):
         """Every lease is past at once; the living renew within the watch."""
         runs = [stored_run(store, number) for number in (1, 2)]
         time.store_clock.advance(1_000_000)
         time.upon = lambda: time.now >= 5 and store.renew(TERM, [run.id for run in runs], TTL)
-        assert [] == Judge(store, "judge").reconcile(None, sleep=time.sleep)
+        assert Judge(store, "judge").reconcile(None, sleep=time.sleep) == []
 
     def test_an_outage_begins_the_watch_anew(self, store, time, monkeypatch):
         """The store has to answer all along."""
@@ -153,7 +155,7 @@ class TestReconcile:
             return leases(ids)
 
         monkeypatch.setattr(store, "leases", answer)
-        assert 1 == len(Judge(store, "judge").reconcile(None, sleep=time.sleep))
+        assert len(Judge(store, "judge").reconcile(None, sleep=time.sleep)) == 1
         assert 25 + SECONDS <= time.now <= 25.5 + SECONDS
 
     def test_only_the_buckets_that_were_asked_for_are_judged(self, store, time):
@@ -168,4 +170,4 @@ class TestReconcile:
         time.store_clock.advance(SECONDS + 1)
         heard = []
         Judge(store, "judge").reconcile(None, on_wait=lambda *said: heard.append(said), sleep=time.sleep)
-        assert (1, SECONDS) == heard[0]
+        assert heard[0] == (1, SECONDS)

@@ -48,29 +48,29 @@ class TestOrder:
         """The newest snapshot, with all that led to it."""
         outbox = outbox_with(state(None, TASK), state(TASK, moved(TASK, Status.CANCELLED)))
         (save,) = outbox.take(beats=False).saves
-        assert (0, 2, [1, 2]) == (save.expect_version, save.snapshot.version, [m.version for m in save.transitions])
+        assert (save.expect_version, save.snapshot.version, [m.version for m in save.transitions]) == (0, 2, [1, 2])
 
     def test_a_start_is_not_joined_to_what_was_before(self):
         """Its lease belongs to its own attempt."""
         outbox = outbox_with(state(None, TASK), state(TASK, STARTING, starts=True))
         (first,), (second,) = sent(outbox).saves, sent(outbox).saves
-        assert (None, 0) == (first.lease, first.expect_version)
-        assert (LEASE, 1) == (second.lease, second.expect_version)
+        assert (first.lease, first.expect_version) == (None, 0)
+        assert (second.lease, second.expect_version) == (LEASE, 1)
 
     def test_what_follows_a_start_joins_it(self):
         """With its lease."""
         outbox = outbox_with(state(TASK, STARTING, starts=True), state(STARTING, moved(STARTING, Status.STOPPING)))
         (save,) = outbox.take(beats=False).saves
-        assert (LEASE, Status.STOPPING, 1) == (save.lease, save.snapshot.status, len(outbox))
+        assert (save.lease, save.snapshot.status, len(outbox)) == (LEASE, Status.STOPPING, 1)
 
     def test_what_is_under_way_is_left_alone(self):
         """A later state goes with the next batch."""
         outbox = outbox_with(state(None, TASK))
         first = outbox.take(beats=False)
         outbox.add(state(TASK, moved(TASK, Status.CANCELLED)))
-        assert ([TASK], 2) == ([save.snapshot for save in first.saves], len(outbox))
+        assert ([save.snapshot for save in first.saves], len(outbox)) == ([TASK], 2)
         settle(outbox, first)
-        assert [1] == [save.expect_version for save in outbox.take(beats=False).saves]
+        assert [save.expect_version for save in outbox.take(beats=False).saves] == [1]
 
     def test_an_outage_changes_nothing_of_what_was_under_way(self):
         """It may be in place already, and its event id must find itself."""
@@ -85,7 +85,7 @@ class TestOrder:
         outbox = Outbox(LEASE)
         outbox.know_stored(TASK.id, 3)
         outbox.add(state(STARTING, replace(RUNNING, version=4)))
-        assert [3] == [save.expect_version for save in outbox.take(beats=False).saves]
+        assert [save.expect_version for save in outbox.take(beats=False).saves] == [3]
 
     def test_command_ends_are_joined_too(self):
         """They go with the save that carries their intent."""
@@ -98,7 +98,7 @@ class TestOrder:
         """And every task its turn."""
         outbox = outbox_with(*(state(None, queued(number)) for number in range(BATCH + 50)))
         batches = [len(sent(outbox).saves) for _ in range(3)]
-        assert [BATCH, 50, 0] == batches
+        assert batches == [BATCH, 50, 0]
 
     def test_tasks_with_more_to_say_go_behind(self):
         """None that is busy keeps the others waiting."""
@@ -118,7 +118,7 @@ class TestRefusals:
         batch = outbox.take(beats=False)
         outbox.add(state(STARTING, RUNNING))
         settle(outbox, batch, ConcurrencyConflict(TASK.id, "another version"))
-        assert (0, False) == (len(outbox), bool(outbox))
+        assert (len(outbox), bool(outbox)) == (0, False)
 
     def test_a_refusal_does_not_touch_others(self):
         """Each task has its own verdict."""
@@ -128,14 +128,14 @@ class TestRefusals:
         batch.verdicts = [ConcurrencyConflict(TASK.id, "another version"), None]
         outbox.settle(batch)
         outbox.add(state(other, moved(other, Status.CANCELLED)))
-        assert [1] == [save.expect_version for save in outbox.take(beats=False).saves]
+        assert [save.expect_version for save in outbox.take(beats=False).saves] == [1]
 
     def test_giving_a_task_up_drops_its_writes(self):
         """Its beats too."""
         outbox = outbox_with(state(STARTING, RUNNING))
         outbox.add_beat(Beat(TASK.id, START))
         outbox.give_up(TASK.id)
-        assert (0, False) == (len(outbox), bool(outbox))
+        assert (len(outbox), bool(outbox)) == (0, False)
 
     def test_a_task_may_be_given_up_while_its_save_is_under_way(self):
         """Whatever comes of that save."""
@@ -143,7 +143,7 @@ class TestRefusals:
         batch = outbox.take(beats=False)
         outbox.give_up(TASK.id)
         settle(outbox, batch)
-        assert (0, False) == (len(outbox), bool(outbox))
+        assert (len(outbox), bool(outbox)) == (0, False)
 
     def test_an_old_batch_does_not_settle_a_new_life(self):
         """The task was given up and taken in anew while the batch was out."""
@@ -152,7 +152,7 @@ class TestRefusals:
         outbox.give_up(TASK.id)
         outbox.add(state(None, TASK))
         settle(outbox, batch)
-        assert [TASK] == [save.snapshot for save in outbox.take(beats=False).saves]
+        assert [save.snapshot for save in outbox.take(beats=False).saves] == [TASK]
 
     def test_a_full_outbox_takes_no_new_work(self, monkeypatch):
         """States of what is accepted are never refused."""
@@ -161,7 +161,7 @@ class TestRefusals:
         with pytest.raises(Refused, match=r"\Aoutbox: expected fewer than 1 unsent writes, "):
             outbox.make_room()
         outbox.add(state(None, queued(2)))
-        assert 2 == len(outbox)
+        assert len(outbox) == 2
 
 
 class TestBesides:
@@ -176,7 +176,7 @@ class TestBesides:
         batch = outbox.take(beats=False)
         assert ([self.NOTE], [Completion("command-1")], 2) == (batch.notes, batch.completions, len(outbox))
         settle(outbox, batch)
-        assert 0 == len(outbox)
+        assert len(outbox) == 0
 
     def test_what_came_meanwhile_is_kept(self):
         """Only what was handed out is settled."""
@@ -192,14 +192,14 @@ class TestBesides:
         outbox = Outbox(LEASE)
         for done in (1, 2):
             outbox.add_beat(Beat(TASK.id, START, Progress(done)))
-        assert (0, True) == (len(outbox), bool(outbox))
+        assert (len(outbox), bool(outbox)) == (0, True)
         assert [Progress(2)] == [beat.progress for beat in outbox.take(beats=True).beats]
 
     def test_beats_wait_when_they_are_not_wanted(self):
         """They go at a pace of their own."""
         outbox = Outbox(LEASE)
         outbox.add_beat(Beat(TASK.id, START))
-        assert ([], 1) == (outbox.take(beats=False).beats, len(outbox.take(beats=True).beats))
+        assert (outbox.take(beats=False).beats, len(outbox.take(beats=True).beats)) == ([], 1)
 
     def test_a_newer_beat_outlives_an_outage(self):
         """The older one is dropped."""
@@ -232,7 +232,7 @@ class TestWithAStore:
                 outbox.put_back(batch)
                 batch = outbox.take(beats=False)
                 batch.verdicts = store.save_many(batch.saves)
-                assert [None] == batch.verdicts
+                assert batch.verdicts == [None]
                 outbox.settle(batch)
-            assert Status.RUNNING == read(store, TASK).status
-            assert [1, 2, 3] == [moved_.version for moved_ in store.history(TASK.id)]
+            assert read(store, TASK).status == Status.RUNNING
+            assert [moved_.version for moved_ in store.history(TASK.id)] == [1, 2, 3]

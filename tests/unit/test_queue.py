@@ -26,28 +26,28 @@ class TestTurns:
     def test_buckets_take_turns(self):
         """However much waits in one of them."""
         queue = queue_of(("a1", 1), ("a2", 1), ("a3", 1), ("b1", 2), ("c1", 3))
-        assert ["a1", "b1", "c1", "a2", "a3"] == take_all(queue)
+        assert take_all(queue) == ["a1", "b1", "c1", "a2", "a3"]
 
     def test_work_without_a_key_takes_turns_too(self):
         """It counts as a bucket of its own."""
-        assert ["a1", "k1", "a2", "k2"] == take_all(queue_of(("a1", 1), ("a2", 1), ("k1", None), ("k2", None)))
+        assert take_all(queue_of(("a1", 1), ("a2", 1), ("k1", None), ("k2", None))) == ["a1", "k1", "a2", "k2"]
 
     def test_a_bucket_that_may_not_start_keeps_its_turn(self):
         """It did not have it yet."""
         queue = queue_of(("a1", 1), ("a2", 1), ("b1", 2), ("b2", 2), per_bucket=1)
-        assert ["a1", "b1"] == take_all(queue)
+        assert take_all(queue) == ["a1", "b1"]
         queue.free("b1")
         queue.free("a1")
-        assert ["a2", "b2"] == take_all(queue)
+        assert take_all(queue) == ["a2", "b2"]
 
     def test_priority_decides_within_a_bucket_then_age(self):
         """Never between buckets."""
         queue = queue_of(("old", 1), ("new", 1), ("urgent", 1, "n", 5), ("other", 2, "n", 99))
-        assert ["urgent", "other", "old", "new"] == take_all(queue)
+        assert take_all(queue) == ["urgent", "other", "old", "new"]
 
     def test_age_counts_across_names(self):
         """Each name has a heap of its own, which must not show."""
-        assert ["a", "b", "c"] == take_all(queue_of(("a", 1, "x"), ("b", 1, "y"), ("c", 1, "x")))
+        assert take_all(queue_of(("a", 1, "x"), ("b", 1, "y"), ("c", 1, "x"))) == ["a", "b", "c"]
 
     @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=40))
     def test_everything_that_waits_is_taken_once(self, entries):
@@ -61,40 +61,40 @@ class TestLimits:
     def test_the_node_has_a_limit(self):
         """One that ends makes room for one."""
         queue = queue_of(("a", 1), ("b", 2), ("c", 3), node=2)
-        assert ["a", "b"] == take_all(queue)
+        assert take_all(queue) == ["a", "b"]
         queue.free("a")
-        assert ["c"] == take_all(queue)
+        assert take_all(queue) == ["c"]
 
     def test_each_bucket_has_a_limit(self):
         """A full one does not hold up the others."""
         queue = queue_of(("a1", 1), ("a2", 1), ("b1", 2), ("b2", 2), per_bucket=1)
-        assert ["a1", "b1"] == take_all(queue)
+        assert take_all(queue) == ["a1", "b1"]
 
     def test_a_definition_has_a_limit_on_the_node(self):
         """Across buckets."""
         queue = queue_of(("a1", 1, "x", 0, 1), ("b1", 2, "x", 0, 1))
-        assert ["a1"] == take_all(queue)
+        assert take_all(queue) == ["a1"]
         queue.free("a1")
-        assert ["b1"] == take_all(queue)
+        assert take_all(queue) == ["b1"]
 
     def test_a_definition_at_its_limit_does_not_hold_up_others(self):
         """Even from the head of the line, with a higher priority."""
         queue = queue_of(("x1", 1, "x", 9, 1), ("x2", 1, "x", 9, 1), ("y1", 1, "y"))
-        assert ["x1", "y1"] == take_all(queue)
+        assert take_all(queue) == ["x1", "y1"]
 
     def test_a_run_that_was_there_before_counts(self):
         """It was started by a former term."""
         queue = queue_of(("b", 1), per_bucket=1)
         queue.occupy("a", Place(1, "n"))
-        assert (None, 1) == (queue.take(), queue.running)
+        assert (queue.take(), queue.running) == (None, 1)
 
     def test_a_slot_is_given_back_once(self):
         """A second time changes nothing."""
         queue = queue_of(("a", 1), ("b", 1), ("c", 1), per_bucket=1)
-        assert "a" == queue.take()
+        assert queue.take() == "a"
         queue.free("a")
         queue.free("a")
-        assert (["b"], 1) == (take_all(queue), queue.running)
+        assert (take_all(queue), queue.running) == (["b"], 1)
 
     @given(st.data())
     def test_no_limit_is_ever_passed(self, data):
@@ -102,7 +102,9 @@ class TestLimits:
         queue = queue_of(node=4, per_bucket=2)
         places, running = {}, {}
         for n in range(data.draw(st.integers(1, 40))):
-            places[str(n)] = Place(data.draw(st.integers(0, 2)), name := data.draw(st.sampled_from("xy")), "xy".find(name) + 1)
+            places[str(n)] = Place(
+                data.draw(st.integers(0, 2)), name := data.draw(st.sampled_from("xy")), "xy".find(name) + 1
+            )
             queue.put(str(n), places[str(n)])
             if data.draw(st.booleans()) and (taken := queue.take()) is not None:
                 running[taken] = places[taken]
@@ -122,27 +124,27 @@ class TestRemoval:
         """It does not count as waiting either."""
         queue = queue_of(("a", 1), ("b", 1))
         queue.remove("a")
-        assert (1, ["b"]) == (len(queue), take_all(queue))
+        assert (len(queue), take_all(queue)) == (1, ["b"])
 
     def test_a_removed_task_can_come_back(self):
         """At the end of the line, once."""
         queue = queue_of(("a", 1), ("b", 1))
         queue.remove("a")
         queue.put("a", Place(1, "n"))
-        assert ["b", "a"] == take_all(queue)
+        assert take_all(queue) == ["b", "a"]
 
     def test_one_that_waits_already_stays_where_it_is(self):
         """Put twice, taken once."""
         queue = queue_of(("a", 1), ("b", 1))
         queue.put("a", Place(1, "n"))
-        assert ["a", "b"] == take_all(queue)
+        assert take_all(queue) == ["a", "b"]
 
     def test_removing_a_stranger_changes_nothing(self):
         """Nor does freeing one."""
         queue = queue_of(("a", 1))
         queue.remove("b")
         queue.free("b")
-        assert (1, 0) == (len(queue), queue.running)
+        assert (len(queue), queue.running) == (1, 0)
 
     def test_an_empty_queue_gives_nothing(self):
         """Also after all of it was removed."""
@@ -177,5 +179,5 @@ class TestCost:
         for n in range(waiting):
             queue.put(str(n), Place(n % 4, f"name-{n % 3}"))
         Order.compared = 0
-        assert 20 == len([queue.take() for _ in range(20)])
+        assert len([queue.take() for _ in range(20)]) == 20
         assert 20 * 30 > Order.compared > 0

@@ -31,6 +31,9 @@ from chong.supervisor.paths import Paths
 from chong.supervisor.recover import Findings, Remains, Scene, find, is_proven_dead, read_remains, running_seconds
 from chong.supervisor.submission import Submission
 
+CLAIMANT = "tester"
+"""The specimens' transitions are signed so."""
+
 
 @pytest.fixture
 def store():
@@ -76,9 +79,9 @@ class TestRuns:
         assert task == read(store, run)
 
     def test_a_start_that_no_forkserver_knows_was_never_forked(self, store, tmp_path):
-        """The newest forkserver served the term that had stored it."""
+        """The term that claimed it had all its runs from a forkserver that answered."""
         run = stored_run(store)
-        findings = find(store, scene(tmp_path, served=frozenset({TERM})))
+        findings = find(store, scene(tmp_path, served=frozenset({CLAIMANT})))
         assert ({"unforked"}, [run.id]) == (found(findings), [task.id for task in findings.unforked])
 
     @pytest.mark.parametrize("served", [frozenset(), frozenset({"node-a.0"})])
@@ -87,11 +90,24 @@ class TestRuns:
         stored_run(store)
         assert {"dead"} == found(find(store, scene(tmp_path, served=served)))
 
+    def test_a_start_that_was_adopted_in_between_was_still_never_forked(self, store, tmp_path):
+        """Who claimed it counts: a term that was killed while starting up had only adopted it."""
+        run = stored_run(store)
+        store.register_term(term_record("node-a.between"), node_record("node-a.between"))
+        store.adopt(TERM, "node-a.between", [run.id], TTL, "adopted")
+        findings = find(store, scene(tmp_path, served=frozenset({CLAIMANT})))
+        assert {"unforked"} == found(findings)
+
+    def test_an_adopter_that_had_other_forkservers_proves_nothing(self, store, tmp_path):
+        """Only the claimant can have asked for the worker, and its forkserver is gone."""
+        stored_run(store)
+        assert {"dead"} == found(find(store, scene(tmp_path, served=frozenset({TERM}))))
+
     def test_a_started_run_without_a_worker_is_dead(self, store, tmp_path):
         """Whoever was served."""
         run = stored_run(store)
         put(store, run, moved(run, Status.RUNNING, started_at=START))
-        assert {"dead"} == found(find(store, scene(tmp_path, served=frozenset({TERM}))))
+        assert {"dead"} == found(find(store, scene(tmp_path, served=frozenset({CLAIMANT}))))
 
     @pytest.mark.parametrize(
         "differs",
@@ -120,7 +136,7 @@ class TestRuns:
 
     def test_a_proof_needs_a_record(self, tmp_path):
         """And the same lock on the same boot of the same machine."""
-        assert [True, False] == [is_proven_dead(holder, scene(tmp_path)) for holder in (term_record(), None)]
+        assert [is_proven_dead(holder, scene(tmp_path)) for holder in (term_record(), None)] == [True, False]
 
 
 class TestAttached:
@@ -188,14 +204,14 @@ class TestDeployment:
         store.record_num_buckets(64)
         with pytest.raises(ConfigurationError) as refused:
             find(store, scene(tmp_path, num_buckets=32))
-        assert "number of buckets: expected 64 as the deployment has recorded, got 32" == str(refused.value)
-        assert [TERM] == [record.term for record in store.terms(NODE)]
+        assert str(refused.value) == "number of buckets: expected 64 as the deployment has recorded, got 32"
+        assert [record.term for record in store.terms(NODE)] == [TERM]
 
     def test_the_term_and_its_buckets_are_announced(self, store, tmp_path):
         """As what it declares, for audit."""
         find(store, scene(tmp_path, owned_buckets=frozenset({3, 4}), num_buckets=8))
-        assert [LATER_TERM, TERM] == [record.term for record in store.terms(NODE)]
-        assert [3, 4] == [declared.bucket for declared in store.declarations()]
+        assert [record.term for record in store.terms(NODE)] == [LATER_TERM, TERM]
+        assert [declared.bucket for declared in store.declarations()] == [3, 4]
 
 
 def history(*moves):
@@ -247,5 +263,5 @@ def test_a_run_that_retried_is_adopted_with_its_attempt(store, tmp_path):
     waiting = put(store, first, moved(first, Status.RETRYING))
     second = put(store, waiting, start_of(waiting), lease=LeaseGrant(TERM, TTL))
     findings = find(store, scene(tmp_path, attached=frozenset({second.run})))
-    assert [2] == [task.attempt for task, _ in findings.running]
+    assert [task.attempt for task, _ in findings.running] == [2]
     assert findings.running[0][1] <= (datetime.now(UTC) - START).total_seconds()

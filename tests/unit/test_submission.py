@@ -12,11 +12,11 @@ from chong.supervisor.accepted import Accepted
 from chong.supervisor.submission import (
     KEY_LIMIT,
     NAME_LIMIT,
-    PARAMS_LIMIT,
     Submission,
     from_json,
     to_json,
 )
+from chong.worker.result import PARAMS_LIMIT
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -24,7 +24,7 @@ JSON = st.recursive(
     max_leaves=15,
 )
 FIELDS = st.sampled_from(["name", "key", "params", "unique_key", "trigger", "id"])
-BIG = {"text": "x" * (PARAMS_LIMIT - len('{"text": ""}'))}
+BIG = {"text": "x" * (PARAMS_LIMIT - len('{"text":""}'))}
 
 
 def nested(depth):
@@ -56,11 +56,17 @@ class TestBounds:
             ({"unique_key": []}, "unique key: expected text, got list"),
             ({"trigger": ""}, "trigger: expected 1 to 200 characters, got 0"),
             ({"id": "7"}, "id: expected a lower-case UUID, got '7'"),
-            ({"id": task_id(1).replace("-", "")}, f"id: expected a lower-case UUID, got '{task_id(1).replace('-', '')}'"),
+            (
+                {"id": task_id(1).replace("-", "")},
+                f"id: expected a lower-case UUID, got '{task_id(1).replace('-', '')}'",
+            ),
             ({"id": None}, "id: expected a lower-case UUID, got 'None'"),
             ({"params": None}, "parameters: expected a JSON object, got NoneType"),
             ({"params": {1: 2}}, "parameters: expected a JSON object, got dict"),
-            ({"params": BIG | {"more": 1}}, f"parameters: expected at most 262144 bytes of JSON, got {PARAMS_LIMIT + 11}"),
+            (
+                {"params": BIG | {"more": 1}},
+                "parameters: expected at most 262144 bytes of JSON, got more",
+            ),
         ],
     )
     def test_what_is_out_of_bounds_is_told_in_one_line(self, facts, message):
@@ -70,7 +76,7 @@ class TestBounds:
     @pytest.mark.parametrize("value", [float("nan"), float("inf"), {1, 2}, "\ud800", b"bytes"])
     def test_a_parameter_that_is_no_json_is_refused(self, value):
         """Before anything is kept."""
-        assert refusal(params={"p": value}).startswith("parameters: expected JSON values, got one that is not: ")
+        assert refusal(params={"p": value}).startswith('parameters["p"]: expected ')
 
     @pytest.mark.parametrize(
         "facts", [{"name": "n" * 200}, {"key": "名" * 500}, {"params": BIG}, {"params": nested(50)}, {"key": "a b"}]
@@ -107,7 +113,7 @@ class TestJson:
             ({}, "submission: expected a name, got none"),
             (
                 {"name": "n", "bucket": 1},
-                "submission: expected name, key, params, unique_key, trigger, id, got bucket",
+                "submission: expected name, key, params, unique_key, trigger, id, got 'bucket'",
             ),
         ],
     )
@@ -146,13 +152,13 @@ class TestAccepted:
         accepted.keep(Submission(name="n", id=task_id(1)))
         accepted.drop(task_id(1))
         accepted.drop(task_id(1))
-        assert ([], []) == accepted.replay()
+        assert accepted.replay() == ([], [])
 
     def test_parameters_are_given_back(self, tmp_path):
         """To whoever starts the task."""
         accepted = Accepted(tmp_path)
         accepted.keep(Submission(name="n", id=task_id(1), params={"since": "2026-03-01"}))
-        assert {"since": "2026-03-01"} == accepted.params(task_id(1))
+        assert accepted.params(task_id(1)) == {"since": "2026-03-01"}
 
     def test_a_draft_was_never_acknowledged(self, tmp_path):
         """It goes."""
@@ -160,7 +166,7 @@ class TestAccepted:
         draft.write_text('{"name"')
         hidden = tmp_path / f".{task_id(2)}.json"
         hidden.write_text('{"name"')
-        assert ([], [], False) == (*Accepted(tmp_path).replay(), hidden.exists())
+        assert (*Accepted(tmp_path).replay(), hidden.exists()) == ([], [], False)
 
     @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"name": 1}', b"\xff\xfe\xfd"])
     def test_an_unreadable_file_is_set_aside(self, tmp_path, content):
@@ -176,4 +182,4 @@ class TestAccepted:
         """Parameters may be secret."""
         Accepted(tmp_path / "accepted").keep(Submission(name="n", id=task_id(1)))
         modes = [path.stat().st_mode & 0o777 for path in (tmp_path / "accepted", *(tmp_path / "accepted").iterdir())]
-        assert [0o700, 0o600] == modes
+        assert modes == [0o700, 0o600]

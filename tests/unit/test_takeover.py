@@ -39,7 +39,7 @@ class TestTakeOver:
         """A pause of the former term may still be on its way; what is left of its time is armed."""
         state, effects = taken_over(Status.RUNNING)
         assert [e.SendDown(Down.RESUME, (2, 1)), e.Arm(TimerName.TIMEOUT, 40.0)] == effects
-        assert (Phase.LIVE, 25.0) == (state.phase, state.running_time(1005.0))
+        assert (state.phase, state.running_time(1005.0)) == (Phase.LIVE, 25.0)
 
     def test_a_task_over_its_time_is_stopped_at_once(self):
         """It ran on while nobody looked."""
@@ -51,13 +51,13 @@ class TestTakeOver:
         assert [e.SendDown(Down.PAUSE, (2, 1)), e.Arm(TimerName.TIMEOUT, 40.0)] == effects
         answer = e.Event(e.Answered(Down.PAUSE, (2, 1)), START, 1010.0, "answer")
         state, _ = decide(state, answer)
-        assert (Status.PAUSED, 30.0) == (state.task.status, state.running_time(5000.0))
+        assert (state.task.status, state.running_time(5000.0)) == (Status.PAUSED, 30.0)
 
     def test_a_paused_task_stays_paused(self):
         """Its time stands still, and a second answer moves nothing."""
         state, effects = taken_over(Status.PAUSED)
         assert ([e.SendDown(Down.PAUSE, (2, 1))], 20.0) == (effects, state.running_time(5000.0))
-        assert [] == decide(state, e.Event(e.Answered(Down.PAUSE, (2, 1)), START, 1010.0, "answer"))[1]
+        assert decide(state, e.Event(e.Answered(Down.PAUSE, (2, 1)), START, 1010.0, "answer"))[1] == []
 
     @pytest.mark.parametrize(("stop", "reason"), [(STOP, "stop"), (None, "timeout")])
     def test_a_stopping_task_is_stopped_again(self, stop, reason):
@@ -109,56 +109,56 @@ class TestDead:
     @pytest.mark.parametrize("task", [STARTING, RUNNING, replace(RUNNING, status=Status.STOPPING, stop=STOP)])
     def test_without_remains_the_run_is_lost(self, remains, task):
         """Nobody can know what became of it."""
-        assert Status.LOST == remains.end_of(task).status
+        assert remains.end_of(task).status == Status.LOST
         assert [e.HolderDead(BOTH_DEAD)] == [what for what, _, _ in remains.takeover.dead(task)[1]]
 
     def test_a_result_that_nobody_read_counts(self, remains):
         """It was complete."""
         remains.write(RUNNING, RESULT, code=0, signal=None)
-        assert (Status.SUCCEEDED, {"pages": 90}) == ((task := remains.end_of(RUNNING)).status, task.outcome)
+        assert ((task := remains.end_of(RUNNING)).status, task.outcome) == (Status.SUCCEEDED, {"pages": 90})
 
     def test_a_failure_that_nobody_read_counts(self, remains):
         """Attempts are left, so it comes again."""
         remains.write(RUNNING, RAISED, code=1, signal=None)
-        assert (Status.RETRYING, "ValueError") == ((task := remains.end_of(RUNNING)).status, task.failure.cause)
+        assert ((task := remains.end_of(RUNNING)).status, task.failure.cause) == (Status.RETRYING, "ValueError")
 
     def test_a_worker_that_was_ended_says_why(self, remains):
         """The forkserver's own ladder did it."""
         remains.write(RUNNING)
-        assert (FailureKind.CRASHED, "orphaned") == ((failure := remains.end_of(RUNNING).failure).kind, failure.cause)
+        assert ((failure := remains.end_of(RUNNING).failure).kind, failure.cause) == (FailureKind.CRASHED, "orphaned")
 
     def test_a_start_that_never_ran_goes_back_to_the_queue(self, remains):
         """No `started` is among what it said."""
         remains.write(STARTING, READY)
-        assert (Status.QUEUED, 1) == ((task := remains.end_of(STARTING)).status, task.unstarted)
+        assert ((task := remains.end_of(STARTING)).status, task.unstarted) == (Status.QUEUED, 1)
 
     def test_a_start_that_ran_does_not_go_back(self, remains):
         """Its `started` had not been stored."""
         remains.write(STARTING, READY, STARTED)
-        assert (Status.RETRYING, 0) == ((task := remains.end_of(STARTING)).status, task.unstarted)
+        assert ((task := remains.end_of(STARTING)).status, task.unstarted) == (Status.RETRYING, 0)
 
     def test_a_stop_that_was_under_way_is_done(self, remains):
         """It has ended, which was asked for."""
         task = replace(RUNNING, status=Status.STOPPING, stop=STOP)
         remains.write(task)
-        assert Status.STOPPED == remains.end_of(task).status
+        assert remains.end_of(task).status == Status.STOPPED
 
     def test_a_timeout_that_was_under_way_is_one(self, remains):
         """No stop was asked for."""
         task = replace(RUNNING, status=Status.STOPPING, max_attempts=1)
         remains.write(task)
-        assert FailureKind.TIMEOUT == remains.end_of(task).failure.kind
+        assert remains.end_of(task).failure.kind == FailureKind.TIMEOUT
 
     def test_junk_among_the_frames_is_passed_over(self, remains):
         """Those around it still count."""
         remains.write(RUNNING, {"kind": "nonsense"}, [], frame(3, "started") | {"at": 1e300}, RESULT)
-        assert Status.SUCCEEDED == remains.end_of(RUNNING).status
+        assert remains.end_of(RUNNING).status == Status.SUCCEEDED
 
     def test_a_result_in_a_file_is_read(self, remains):
         """It was too large for a frame."""
         remains.write(RUNNING, frame(3, "result", file="result.json"))
         (remains.paths.run_dir(RUNNING.run) / "result.json").write_text("[1, 2]")
-        assert [1, 2] == remains.end_of(RUNNING).outcome
+        assert remains.end_of(RUNNING).outcome == [1, 2]
 
 
 class TestState:

@@ -42,7 +42,7 @@ class TestPrecedence:
 
     def test_a_failure_beside_a_stop_is_kept(self):
         """It is the only trace of what went wrong."""
-        assert RAISED == judge(Evidence(exit=KILLED, stop_asked=True, failure=RAISED)).failure
+        assert judge(Evidence(exit=KILLED, stop_asked=True, failure=RAISED)).failure == RAISED
 
     def test_a_failure_beside_a_result_is_dropped(self):
         """The task has returned."""
@@ -52,7 +52,7 @@ class TestPrecedence:
     def test_an_end_by_signal_is_forced(self, facts):
         """Only the ladder's own signals count."""
         forced = [judge(Evidence(exit=KILLED, signalled=signalled, **facts)).forced for signalled in (True, False)]
-        assert [True, False] == forced
+        assert forced == [True, False]
 
 
 class TestExit:
@@ -82,8 +82,8 @@ class TestExit:
 
     def test_a_signal_without_a_name_has_a_number(self):
         """Real-time signals, for one."""
-        assert "SIG99" == signal_name(99)
+        assert signal_name(99) == "SIG99"
 
     def test_an_exit_is_known_by_its_code_or_its_signal(self):
         """Zero is a code."""
-        assert [True, True, False] == [Exit(code=0).is_known, Exit(signal=9).is_known, Exit().is_known]
+        assert [Exit(code=0).is_known, Exit(signal=9).is_known, Exit().is_known] == [True, True, False]

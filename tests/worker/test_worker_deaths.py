@@ -22,7 +22,7 @@ def test_a_killed_supervisors_workers_are_held_and_handed_over(node):
     holder = start_holder(node, "sample.loop", "sample.quick")
     kill(holder)
     connection = node.connect()
-    assert connection.hello["served"] == "term-dead"
+    assert connection.hello["served"] == ["term-dead"]
     listed = {entry["run"]: entry for entry in connection.attach("term-2")}
     assert listed["r0"]["memo"] == {"name": "sample.loop", "number": 0}
     assert listed["r0"]["title"] == "chong: worker test"

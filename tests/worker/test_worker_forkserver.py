@@ -14,7 +14,7 @@ import pytest
 from worker_bench import is_alive, is_readable, kill, start_holder, wait_until
 
 
-def test_hello_names_generation_catalogue_and_the_term_before(node):
+def test_hello_names_generation_catalogue_and_the_terms_before(node):
     node.start()
     first = node.connect()
     assert first.hello == {
@@ -22,14 +22,23 @@ def test_hello_names_generation_catalogue_and_the_term_before(node):
         "protocol": 1,
         "generation": 3,
         "pid": node.pid,
-        "served": None,
+        "served": [],
         "catalogue": str(node.catalogue_path),
     }
     assert stat.S_ISFIFO(os.fstat(first.leash).st_mode)
     assert first.attach("term-a") == []
     first.spawn("r.1")
     first.close()
-    assert node.connect().hello["served"] == "term-a"
+    assert node.connect().hello["served"] == ["term-a"]
+
+
+def test_a_term_that_cannot_know_all_its_runs_from_here_is_not_named(node):
+    """It had lost another forkserver, or has its new runs elsewhere."""
+    node.start()
+    first = node.connect()
+    first.attach(None)
+    first.close()
+    assert node.connect().hello["served"] == []
 
 
 def test_the_catalogue_shows_options_and_parameters(connection, node):
@@ -209,8 +218,13 @@ def test_a_retired_generation_ends_with_its_last_run(connection, node):
     assert node.wait_end() == 0
 
 
-def test_without_runs_a_lost_supervisor_ends_it_at_once(connection, node):
+def test_without_runs_it_waits_for_the_next_supervisor_all_the_same(node):
+    """Somebody has to be able to say what was never forked; nobody comes, and it ends after its hold time."""
+    connection = node.start(hold=0.5).attach()
     connection.close()
+    again = node.connect()
+    assert again.attach("term-2") == []
+    again.close()
     assert node.wait_end() == 0
 
 

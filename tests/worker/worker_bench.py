@@ -111,7 +111,7 @@ class Connection:
         self.hello, (self.leash,) = self._receive()
         return self.hello
 
-    def attach(self, term: str = "term-1") -> list[dict[str, Any]]:
+    def attach(self, term: str | None = "term-1") -> list[dict[str, Any]]:
         self.order("attach", term=term)
         listed = []
         while (report := self.next())["op"] != "attached":

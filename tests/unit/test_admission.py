@@ -1,0 +1,129 @@
+"""A node takes what falls into its own buckets, and says which those are when it does not."""
+
+import pytest
+
+from chong.store.buckets import BucketPolicy, parse_buckets
+from chong.store.errors import ConfigurationError, Refused
+from chong.store.specimens import LATER_TERM, NODE, START
+from chong.store.states import Status
+from chong.supervisor.admission import Admission
+from chong.supervisor.catalogue import Catalogue, Task, options_from, read_catalogue
+from chong.supervisor.files import write_json
+from chong.supervisor.submission import Submission
+from chong.worker.definition import Options
+
+ALL = [None, frozenset(range(64))]
+MINE = parse_buckets("0-15")
+
+
+def admission(owned):
+    return Admission(NODE, LATER_TERM, 2, BucketPolicy(64), owned)
+
+
+def task(name="billing.sync", **options):
+    return Task(name, "tasks", "(ctx)", Options(**options))
+
+
+class TestOwnership:
+    @pytest.mark.parametrize("owned", ALL)
+    def test_a_full_cover_needs_no_key(self, owned):
+        """Whether it says so or lists every bucket."""
+        assert (
+            admission(owned).owns_all_buckets,
+            admission(owned).bucket_for(None),
+            admission(owned).bucket_for("globex"),
+        ) == (True, None, 26)
+
+    def test_a_partition_expects_a_key(self):
+        """Work without one belongs to nobody there."""
+        with pytest.raises(ConfigurationError) as refused:
+            admission(MINE).bucket_for(None)
+        assert str(refused.value) == "key: node 'node-a' owns buckets 0-15 only and expects a key, got none"
+
+    def test_a_partition_takes_its_own_keys(self):
+        """By their bucket."""
+        assert admission(MINE).bucket_for("acme") == 1
+
+    def test_a_partition_refuses_others_keys(self):
+        """It names the bucket, and its own."""
+        with pytest.raises(ConfigurationError) as refused:
+            admission(MINE).bucket_for("globex")
+        assert str(refused.value) == "key 'globex' falls into bucket 26: expected one of node 'node-a', 0-15"
+
+    @pytest.mark.parametrize("owned", ALL)
+    def test_owning_says_nothing_of_keys(self, owned):
+        """It answers for each bucket."""
+        assert all(admission(owned).owns_bucket(bucket) for bucket in range(64))
+        assert [admission(MINE).owns_bucket(bucket) for bucket in (15, 16)] == [True, False]
+
+
+class TestAdmit:
+    def test_a_task_is_queued_with_what_it_is(self):
+        """Bucket and key are recorded once; retries are further attempts."""
+        submission = Submission(name="billing.sync", key="acme", params={"secret": 1}, unique_key="u")
+        state, save = admission(MINE).admit(submission, task(retries=3, priority=5, tags=("io",)), START)
+        found = save.snapshot
+        assert (
+            found.status,
+            found.version,
+            found.bucket,
+            found.bucket_key,
+            found.max_attempts,
+            found.priority,
+        ) == (Status.QUEUED, 1, 1, "acme", 4, 5)
+        assert (found, LATER_TERM, 0) == (state.task, state.term, state.stored_version)
+
+    def test_parameters_are_never_in_what_the_store_gets(self):
+        """They stay on the node."""
+        _, save = admission(None).admit(Submission(name="n", params={"password": "hunter2"}), task(), START)
+        assert "hunter2" not in repr(save)
+
+    def test_the_same_submission_twice_is_two_events(self):
+        """Sent again after its task has ended it must be a conflict."""
+        submission = Submission(name="n")
+        first, second = (admission(None).admit(submission, task(), START)[1] for _ in range(2))
+        assert first.transitions[0].event_id != second.transitions[0].event_id
+
+
+class TestCatalogue:
+    CATALOGUE = Catalogue({"billing.sync": task(), "report.daily": task("report.daily")}, {"broken": "no module"})
+
+    def test_a_task_is_found_by_its_name(self):
+        """As it was declared."""
+        assert task() == self.CATALOGUE.find("billing.sync")
+
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [
+            (
+                "biling.sync",
+                "unknown task 'biling.sync', did you mean 'billing.sync'?; module broken failed: no module",
+            ),
+            ("zzz", "unknown task 'zzz'; module broken failed: no module"),
+        ],
+    )
+    def test_an_unknown_task_is_refused(self, name, message):
+        """With the nearest name, and with what might have defined it."""
+        with pytest.raises(Refused) as refused:
+            self.CATALOGUE.find(name)
+        assert message == str(refused.value)
+
+    def test_it_is_read_as_a_forkserver_wrote_it(self, tmp_path):
+        """Options that this version does not know are left out."""
+        item = {"name": "n", "module": "m", "parameters": "(ctx)", "options": {"timeout": 5.0, "tags": ["a"], "x": 1}}
+        write_json(tmp_path / "c.json", {"tasks": [item], "errors": [{"module": "b", "error": "e"}]})
+        expected = Catalogue({"n": Task("n", "m", "(ctx)", Options(timeout=5.0, tags=("a",)))}, {"b": "e"})
+        assert expected == read_catalogue(tmp_path / "c.json")
+
+    def test_what_is_missing_has_its_default(self):
+        """It was written by an older version."""
+        assert Options() == options_from({})
+
+    def test_it_is_published_with_what_is_broken(self):
+        """A broken module is an entry of its own."""
+        entries = self.CATALOGUE.entries(NODE)
+        assert [(entry.name, entry.error) for entry in entries] == [
+            ("billing.sync", None),
+            ("report.daily", None),
+            ("(broken)", "no module"),
+        ]
