@@ -41,6 +41,11 @@ class ForkserverLost:
 
 
 @dataclass(frozen=True, slots=True)
+class TakenOver:
+    """A former term's worker is attached, and its task adopted by this one."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ready:
     """The worker waits for `go`."""
 
@@ -145,6 +150,7 @@ Happening = (
     | Spawned
     | SpawnRefused
     | ForkserverLost
+    | TakenOver
     | Ready
     | Started
     | Checkpointed

@@ -5,8 +5,21 @@ from typing import Any
 
 from chong.store.model import Completion, Note, StopMoments, Transition
 from chong.store.states import Status, is_allowed
-from chong.supervisor.events import AddNote, AnswerCommand, Asked, Effect, Event, SaveState, SendDown
-from chong.supervisor.task_state import TaskState
+from chong.supervisor.events import (
+    AddNote,
+    AnswerCommand,
+    Arm,
+    Asked,
+    Disarm,
+    Effect,
+    Event,
+    SaveState,
+    SendDown,
+    ShutChannel,
+    Signal,
+    TimerName,
+)
+from chong.supervisor.task_state import Phase, TaskState
 from chong.worker.wire import Down
 
 
@@ -108,6 +121,35 @@ class Step:
         number = self.next_number()
         self.do(SendDown(kind, number, reason))
         return number
+
+    def send_stop(self, reason: str) -> None:
+        """Ask the worker to stop; unless it has said its last word, the ladder begins."""
+        self.send(Down.STOP, reason)
+        if self.state.is_stop_asked:
+            self.amend(stop=self.stop_moments(delivered_at=self.event.at))
+        if not self.state.has_spoken:
+            self.do(Disarm(TimerName.TIMEOUT), Arm(TimerName.TERM, self.state.options.stop_grace))
+
+    def give_up(self) -> None:
+        """Give a start up: a worker that was not told to go can then never run user code."""
+        self.do(ShutChannel(), Arm(TimerName.KILL, self.state.options.kill_grace))
+
+    def signal(self, *numbers: int) -> None:
+        # Until `ready` the worker may not have its own group yet: a signal to the group would miss it.
+        group = self.state.phase in {Phase.GOING, Phase.LIVE}
+        self.do(*(Signal(number, group=group) for number in numbers))
+
+    def arm_timeout(self) -> None:
+        """Let the running time that is left run on."""
+        if self.state.options.timeout is not None and not self.state.has_spoken:
+            left = self.state.options.timeout - self.state.running_time(self.event.clock)
+            self.do(Arm(TimerName.TIMEOUT, max(0.0, left)))
+
+    def drop_pending_pause(self, outcome: str, detail: str) -> None:
+        """End the command of a pause that waited for the start, if there is one."""
+        if self.state.pending_pause is not None:
+            self.complete(self.state.pending_pause, outcome, detail)
+            self.know(pending_pause=None)
 
     def stop_moments(self, **moments: Any) -> StopMoments | None:
         stop = self.state.task.stop

@@ -1,6 +1,5 @@
 """What a new term does with each task that it found: builds its state and replays what is known of it."""
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,7 +10,6 @@ from chong.store.model import Failure, FailureKind, TaskSnapshot
 from chong.store.states import Status
 from chong.supervisor import events as e
 from chong.supervisor.catalogue import options_from
-from chong.supervisor.decide import take_over
 from chong.supervisor.frames import interpret, time_of
 from chong.supervisor.leftovers import Leftovers
 from chong.supervisor.node import Node
@@ -65,9 +63,8 @@ class Takeover:
 
     def _go_on(self, node: Node, task: TaskSnapshot, used: float) -> None:
         state = self.state(task, used=used, pid=node.processes.pid_of(task.run))
-        event = e.Event(e.Spawned(state.pid or 0), datetime.now(UTC), time.monotonic(), f"{task.run}.takeover")
-        state, effects = take_over(state, event)
-        node.take_in(state, effects)
+        node.take_in(state, [])
+        node.tasks.feed(task.id, e.TakenOver(), f"{task.run}.takeover")
         node.processes.read(task.run)
 
     def _end_foreign(self, node: Node, run: str, found: TaskSnapshot | None) -> None:

@@ -13,7 +13,7 @@ from chong.store.specimens import START, queued
 from chong.store.specimens import step as first_step
 from chong.store.states import Status, is_allowed
 from chong.supervisor import events as e
-from chong.supervisor.decide import decide, take_over
+from chong.supervisor.decide import decide
 from chong.supervisor.task_state import Phase, TaskState
 from chong.supervisor.verdict import Exit
 from chong.worker.definition import Options
@@ -218,9 +218,7 @@ class World:
             self.state = replace(self.state, phase=Phase.SPAWNING)
             self.feed(e.ForkserverLost(), f"{self.task.run}.unforked")
             return
-        event = e.Event(e.Spawned(self.state.pid), self.now(), self.clock, f"{self.task.run}.takeover")
-        self.state, effects = take_over(self.state, event)
-        self._perform_all(effects)
+        self.feed(e.TakenOver(), f"{self.task.run}.takeover")
         for number, (what, frame_id, version) in enumerate(worker.frames):
             if version > popped:
                 self.feed(what, frame_id)

@@ -9,8 +9,9 @@ from decide_world import World
 from chong.store.model import Action, Completion, Failure, FailureKind
 from chong.store.states import Status
 from chong.supervisor import events as e
-from chong.supervisor.decide import BACKOFF_CAP, MAX_REFUSALS, backoff
+from chong.supervisor.backoff import CAP, backoff
 from chong.supervisor.events import TimerName
+from chong.supervisor.starts import MAX_REFUSALS
 from chong.supervisor.task_state import Phase
 from chong.supervisor.verdict import Exit, Result
 from chong.worker.wire import Down
@@ -452,7 +453,7 @@ class TestBackoff:
     @pytest.mark.parametrize("tries", [1, 2, 5, 9, 10, 1000])
     def test_it_doubles_up_to_a_bound(self, tries):
         """A fifth more or less."""
-        wait = min(BACKOFF_CAP, 2.0 ** min(tries - 1, 30))
+        wait = min(CAP, 2.0 ** min(tries - 1, 30))
         assert all(0.8 * wait <= backoff(tries, f"event-{n}") <= 1.2 * wait for n in range(50))
 
     def test_the_same_event_waits_as_long_again(self):

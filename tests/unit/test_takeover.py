@@ -9,7 +9,7 @@ from chong.store.model import FailureKind, StopMoments
 from chong.store.specimens import LATER_TERM, START, moved, queued, start_of
 from chong.store.states import Status
 from chong.supervisor import events as e
-from chong.supervisor.decide import decide, take_over
+from chong.supervisor.decide import decide
 from chong.supervisor.events import TimerName
 from chong.supervisor.paths import Paths
 from chong.supervisor.takeover import BOTH_DEAD, Takeover
@@ -26,7 +26,7 @@ def taken_over(status, *, timeout=60.0, used=20.0, **facts):
     task = replace(STARTING if status is Status.STARTING else RUNNING, status=status, **facts)
     options = Options(timeout=timeout)
     state = TaskState(task=task, options=options, term=LATER_TERM, epoch=2, used=used, pid=77)
-    return take_over(state, e.Event(e.Spawned(77), START, 1000.0, "event"))
+    return decide(state, e.Event(e.TakenOver(), START, 1000.0, "event"))
 
 
 class TestTakeOver:

@@ -1,0 +1,153 @@
+"""Rules for a run whose worker lives: what it says, how long it may take, and how it ends."""
+
+import signal
+from typing import Any
+
+from chong.store.model import RETRYABLE, Failure, FailureKind
+from chong.store.states import Status
+from chong.supervisor import events as e
+from chong.supervisor.backoff import backoff
+from chong.supervisor.step import Step
+from chong.supervisor.task_state import Phase, TaskState
+from chong.supervisor.verdict import Exit, judge
+from chong.worker.wire import Down
+
+TEARDOWN_GRACE = 5.0
+
+
+def taken_over(step: Step, _: e.TakenOver) -> None:
+    """Send the wanted state again: the former term may have died before or after it did.
+
+    Down frames of this attach have higher numbers than all before, so a repeated one is taken and a lost one
+    replaced. Whether `go` was sent is seen from the frames that follow.
+    """
+    if step.status is Status.STARTING:
+        step.know(phase=Phase.FORKED)
+        step.do(e.Arm(e.TimerName.START, step.state.options.start_timeout))
+        return
+    step.know(phase=Phase.LIVE)
+    if step.status is Status.STOPPING:
+        step.know(timed_out=not step.state.is_stop_asked)
+        step.send(Down.STOP, "stop" if step.state.is_stop_asked else "timeout")
+        step.do(e.Arm(e.TimerName.TERM, step.state.options.stop_grace))
+    elif step.status in {Status.PAUSING, Status.PAUSED}:
+        step.know(pause_number=step.send(Down.PAUSE))
+    else:
+        step.send(Down.RESUME)
+    if step.status in {Status.RUNNING, Status.PAUSING}:
+        step.know(since=step.event.clock)
+        step.arm_timeout()
+
+
+def checkpointed(step: Step, checkpointed: e.Checkpointed) -> None:
+    step.do(e.Beaten(checkpointed.progress))
+
+
+def answered(step: Step, answered: e.Answered) -> None:
+    state = step.state
+    if answered.kind is Down.STOP:
+        stop = state.task.stop
+        if step.status is Status.STOPPING and stop is not None and stop.acknowledged_at is None:
+            moments = step.stop_moments(acknowledged_at=step.event.at)
+            step.move(Status.STOPPING, reason="acknowledged at a checkpoint", stop=moments)
+    elif answered.kind is Down.PAUSE and step.status is Status.PAUSING and answered.number == state.pause_number:
+        step.know(used=state.running_time(step.event.clock), since=None)
+        step.do(e.Disarm(e.TimerName.TIMEOUT))
+        step.move(Status.PAUSED)
+
+
+def result_arrived(step: Step, arrived: e.ResultArrived) -> None:
+    if step.state.result is None and step.state.has_process:
+        step.know(result=arrived.result)
+        _expect_exit(step)
+
+
+def failure_arrived(step: Step, arrived: e.FailureArrived) -> None:
+    if step.state.has_spoken or not step.state.has_process:
+        return
+    step.know(failure=arrived.failure)
+    _expect_exit(step)
+    if arrived.failure.kind is FailureKind.PROTOCOL:
+        step.signal(signal.SIGKILL)
+
+
+def _expect_exit(step: Step) -> None:
+    """The worker has said its last word; it gets a short grace for its teardown."""
+    step.do(*(e.Disarm(name) for name in (e.TimerName.START, e.TimerName.TIMEOUT, e.TimerName.TERM)))
+    step.do(e.Arm(e.TimerName.KILL, TEARDOWN_GRACE))
+
+
+def time_used_up(step: Step) -> None:
+    if step.status in {Status.RUNNING, Status.PAUSING}:
+        step.know(timed_out=True)
+        step.move(Status.STOPPING, reason="timeout")
+        step.send_stop("timeout")
+
+
+def grace_over(step: Step) -> None:
+    if step.state.has_process:
+        step.know(signalled=True)
+        # CONT after TERM: a stopped process sees its pending SIGTERM only when it runs again.
+        step.signal(signal.SIGTERM, signal.SIGCONT)
+        step.do(e.Arm(e.TimerName.KILL, step.state.options.kill_grace))
+
+
+def kill_due(step: Step) -> None:
+    if step.state.has_process:
+        step.know(signalled=True)
+        step.signal(signal.SIGKILL)
+
+
+def exited(step: Step, exited: e.Exited) -> None:
+    step.do(*(e.Disarm(name) for name in e.TimerName))
+    verdict = judge(step.state.evidence(exited.exit))
+    if verdict.odd_exit is not None:
+        step.note("odd_exit", f"after a complete result: {verdict.odd_exit}")
+    changes: dict[str, Any] = {
+        "exit_code": exited.exit.code,
+        "exit_signal": exited.exit.signal,
+        "failure": verdict.failure,
+        "forced": verdict.forced,
+        "stop": step.stop_moments(effective_at=step.event.at),
+    }
+    if verdict.status is Status.SUCCEEDED and step.state.result is not None:
+        changes["outcome"] = step.state.result.outcome
+    _end_run(step, verdict.status, exited.exit, changes)
+
+
+def _end_run(step: Step, status: Status, exit_: Exit, changes: dict[str, Any]) -> None:
+    failure: Failure | None = changes["failure"]
+    reason = f"{failure.kind}: {failure.message}"[:500] if failure else exit_.describe()
+    step.know(requeue_after=None)
+    if status is Status.QUEUED:
+        status, reason = Status.QUEUED, "given up before it was told to go"
+        changes = {"unstarted": step.state.task.unstarted + 1}
+        step.know(requeue_after=0.0)
+    elif status is Status.FAILED and failure is not None and _may_retry(step.state, failure):
+        status = Status.RETRYING
+        step.know(requeue_after=backoff(step.state.task.attempts_used, step.event.id))
+    step.move(status, reason=reason, **changes)
+    step.know(phase=Phase.ENDED)
+    step.drop_pending_pause("too_late", f"the start came to nothing, the task is {status}")
+    step.do(e.FreeSlot())
+
+
+def _may_retry(state: TaskState, failure: Failure) -> bool:
+    left = state.task.attempts_used < state.task.max_attempts
+    return left and failure.kind in RETRYABLE and not state.is_stop_asked
+
+
+def end_stored(step: Step) -> None:
+    state = step.state
+    step.do(e.Release())
+    step.know(phase=Phase.IDLE, pid=None)
+    if step.status.is_final:
+        step.do(e.Forget())
+    elif state.requeue_after is not None:
+        step.know(requeue_after=None)
+        step.do(e.Requeue(state.requeue_after))
+
+
+def lost(step: Step, found: e.HolderDead | e.SpoolGone) -> None:
+    step.move(Status.LOST, reason=found.reason)
+    step.know(phase=Phase.ENDED, requeue_after=None)
