@@ -50,7 +50,7 @@ from chong.worker.kernel import become_subreaper
 
 CONTACT_RETRY = 1.0
 CLOSE_SECONDS = 10.0
-FLUSH_SECONDS = 5.0
+FLUSH_SECONDS = 10.0
 LOOK = 0.02
 
 T = TypeVar("T")

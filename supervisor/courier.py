@@ -3,7 +3,7 @@
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
@@ -88,22 +88,22 @@ class Courier:
             job()
 
     def _write(self, batch: Batch) -> None:
+        """A save that ends a run comes after what belongs to its end: whoever sees the end finds the rest in place.
+
+        And it takes the lease with it, to which the beats are written.
+        """
         try:
-            if batch.beats:  # first: a save that ends a run takes the lease, and what it tells, with it
+            if batch.beats:
                 self._attempt(partial(self._store.touch, self._term, batch.beats))
+            if batch.notes:
+                self._attempt(partial(self._store.append, batch.notes))
             batch.verdicts = self._store.save_many(batch.saves) if batch.saves else []
-            for write in self._side_writes(batch):
-                self._attempt(write)
+            for end in batch.completions:
+                self._attempt(partial(self._store.complete_command, end.command_id, end.outcome, end.detail))
         except StoreUnavailable as outage:
             self._loop.call(partial(self._unwritten, batch, outage))
         else:
             self._loop.call(partial(self._written, batch))
-
-    def _side_writes(self, batch: Batch) -> Iterator[Callable[[], None]]:
-        if batch.notes:
-            yield partial(self._store.append, batch.notes)
-        for end in batch.completions:
-            yield partial(self._store.complete_command, end.command_id, end.outcome, end.detail)
 
     def _attempt(self, write: Callable[[], None]) -> None:
         try:
