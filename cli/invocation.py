@@ -58,7 +58,7 @@ def read_invocation(
     runtime_dir: str | None,
 ) -> Invocation:
     """Everything that can be judged without a store is judged here, before any command does anything."""
-    owned = parse_buckets(owned_buckets) if owned_buckets else None
+    owned = None if owned_buckets is None else parse_buckets(owned_buckets)
     if num_buckets is not None:
         BucketPolicy(num_buckets).check_owned(owned)
     if node:

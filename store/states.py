@@ -73,7 +73,7 @@ MOVES: tuple[Move, ...] = (
     *_moves((_S.PAUSING,), _S.PAUSED, "the pause is acknowledged at a checkpoint"),
     *_moves((_S.PAUSING, _S.PAUSED), _S.RUNNING, "resume"),
     *_moves((_S.STARTING, _S.RUNNING, _S.PAUSING, _S.PAUSED), _S.STOPPING, "stop asked, or a time-out reached"),
-    *_moves((_S.STOPPING,), _S.STOPPING, "the stop is acknowledged at a checkpoint, or is asked during a time-out"),
+    *_moves((_S.STOPPING,), _S.STOPPING, "the stop is acknowledged, comes during a time-out, or SIGKILL has no effect"),
     *_moves((_S.STOPPING,), _S.STOPPED, "it ended after a stop; `forced` when a signal had to end it"),
     *_moves(_ON_WORKER, _S.SUCCEEDED, "a valid result arrived"),
     *_moves(_ON_WORKER, _S.FAILED, "exception, crash, time-out, invalid result, import error, start time-out"),

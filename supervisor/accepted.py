@@ -37,10 +37,9 @@ class Accepted:
         """
         found: list[Submission] = []
         spoilt: list[Path] = []
+        for draft in self._directory.glob(".*.new"):
+            draft.unlink()  # of a submission that was never acknowledged
         for path in sorted(self._directory.glob("*.json")):
-            if path.name.startswith("."):
-                path.unlink()  # a draft of a submission that was never acknowledged
-                continue
             try:
                 found.append(from_json(read_json(path)))
             except (ValueError, ConfigurationError):

@@ -1,7 +1,6 @@
 """The newest `state` of each open task: kept on the node, given back to the task's next attempt."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +29,6 @@ class Checkpoints:
         if task_id in self._kept:
             self._kept.discard(task_id)
             self._file(task_id).unlink(missing_ok=True)
-
-    @staticmethod
-    def drop_run(run_dir: Path) -> None:
-        """Remove what a run has left in its own directory; most runs have none."""
-        if run_dir.exists():
-            shutil.rmtree(run_dir, ignore_errors=True)
 
     def _file(self, task_id: str) -> Path:
         return self._directory / f"{task_id}.json"

@@ -14,6 +14,7 @@ from chong.supervisor.unix import is_trusted, listen
 LINE_LIMIT = 1024 * 1024
 CHUNK = 64 * 1024
 MAX_CALLERS = 500
+ACCEPT_AGAIN = 0.1
 
 Answer = Callable[[dict[str, Any]], None]
 Handler = Callable[[dict[str, Any], Answer], None]
@@ -43,6 +44,9 @@ class Control:
             try:
                 connection, _ = self._listener.accept()
             except BlockingIOError:
+                return
+            except OSError:  # out of descriptors: whoever waits is not announced again
+                self._loop.later(ACCEPT_AGAIN, self._accept)
                 return
             if len(self._callers) >= MAX_CALLERS or not is_trusted(connection):
                 connection.close()

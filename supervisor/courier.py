@@ -85,7 +85,11 @@ class Courier:
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            job()
+            try:
+                job()
+            except BaseException as error:  # noqa: BLE001 - whatever it is, nothing would ever be stored again
+                self._loop.fail(error)
+                return
 
     def _write(self, batch: Batch) -> None:
         """A save that ends a run comes after what belongs to its end: whoever sees the end finds the rest in place.

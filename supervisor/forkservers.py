@@ -49,8 +49,7 @@ def attach_all(paths: Paths, on_trouble: Callable[[int, str], None]) -> list[Fou
             continue
         try:
             found.append(Found(generation, generation.attach(ATTACH_SECONDS)))
-        except (OSError, EOFError, ProtocolError) as error:
-            generation.close()
+        except (OSError, EOFError, ProtocolError, KeyError, TypeError) as error:
             on_trouble(number, str(error) or "it went away")
     return found
 
@@ -81,7 +80,11 @@ def start_forkserver(paths: Paths, number: int, settings: Settings) -> tuple[Chi
             child = Child(command, _environment(), listener=listener.fileno(), log=log)
         finally:
             os.close(log)
-        return child, Generation.at(number, path)
+        try:
+            return child, Generation.at(number, path)
+        except OSError:
+            child.end()
+            raise
 
 
 def _order(paths: Paths, number: int, settings: Settings) -> ForkserverSettings:

@@ -28,6 +28,11 @@ class Message:
     body: dict[str, Any]
     descriptors: tuple[int, ...]
 
+    def close(self) -> None:
+        """Nobody takes its descriptors."""
+        for descriptor in self.descriptors:
+            os.close(descriptor)
+
 
 class Generation:
     """Owns the connection, the leash's write end and the forkserver's pidfd.
@@ -65,22 +70,30 @@ class Generation:
         OSError or ProtocolError when it does not answer in time or speaks another protocol.
         """
         deadline = time.monotonic() + timeout
-        self.greet(self._receive_by(deadline, Report.HELLO), None)
-        workers = []
-        while (message := self._receive_by(deadline)).op is not Report.ATTACHED:
-            workers.append(message)
+        workers: list[Message] = []
+        try:
+            self.greet(self._receive_by(deadline, Report.HELLO), None)
+            while (message := self._receive_by(deadline)).op is not Report.ATTACHED:
+                workers.append(message)
+        except BaseException:
+            for message in workers:
+                message.close()
+            self.close()
+            self.let_leash_go()
+            raise
         return workers
 
     def greet(self, hello: Message, term: str | None) -> None:
         """Take the hello in and answer it; without a `term` when this forkserver cannot know all of its runs."""
-        if hello.body.get("protocol") != PROTOCOL_VERSION:
+        if hello.body.get("protocol") != PROTOCOL_VERSION or len(hello.descriptors) != 1:
+            hello.close()
             raise ProtocolError(
                 f"forkserver at {self.path}: expected protocol {PROTOCOL_VERSION}, got {hello.body.get('protocol')!r}"
             )
+        self._leash = hello.descriptors[0]
         self.pid = int(hello.body["pid"])
         self.served = frozenset(map(str, hello.body["served"]))
         self.catalogue = Path(hello.body["catalogue"])
-        self._leash = hello.descriptors[0]
         self._pidfd = os.pidfd_open(self.pid)
         self.order(Order.ATTACH, term=term)
 
@@ -154,17 +167,25 @@ class Generation:
         self._connection.settimeout(max(0.001, deadline - time.monotonic()))
         message = self._receive()
         if expected is not None and message.op is not expected:
+            message.close()
             raise ProtocolError(f"forkserver at {self.path}: expected {expected}, got {message.op}")
         return message
 
     def _receive(self) -> Message:
         space = socket.CMSG_SPACE(MAX_DESCRIPTORS * 4)
-        data, ancillary, _, _ = self._connection.recvmsg(FRAME_LIMIT + 1, space, socket.MSG_CMSG_CLOEXEC)
+        data, ancillary, flags, _ = self._connection.recvmsg(FRAME_LIMIT + 1, space, socket.MSG_CMSG_CLOEXEC)
         if not data:
             raise EOFError
         descriptors = array.array("i")
         for level, kind, content in ancillary:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
                 descriptors.frombytes(content[: len(content) - len(content) % descriptors.itemsize])
-        body = decode(data)
-        return Message(Report(body.pop("op")), body, tuple(descriptors))
+        try:
+            if flags & socket.MSG_CTRUNC:  # out of descriptors: they are gone without a word
+                raise ProtocolError(f"forkserver at {self.path}: descriptors were lost, this process has too many open")
+            body = decode(data)
+            return Message(Report(body.pop("op", None)), body, tuple(descriptors))
+        except (ProtocolError, ValueError) as error:
+            for descriptor in descriptors:
+                os.close(descriptor)
+            raise ProtocolError(f"forkserver at {self.path}: {error}") from error

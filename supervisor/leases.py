@@ -4,23 +4,22 @@ It shares no thread, lock, connection, queue or log with anything that handles t
 has been stuck for longer than a lease, so that a wedged supervisor does not look alive.
 """
 
-import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
 
 from chong.store.contract import TaskStore
 from chong.store.errors import StoreError
+from chong.supervisor.loop import MAX_SLEEP
 
 RETRY_SECONDS = 0.5
 
 
 class LeaseKeeper:
-    """Renews in a thread of its own, by a connection of its own.
+    """`renew` is called in a thread of its own, in which the store gives it a connection of its own.
 
     ids: the leased task ids at this moment; loop_turned_at: the monotonic second the main loop last came round.
-    on_missing gets ids that had no lease of this term, on_error what the store said; both run in this thread
-    and must only hand over.
+    on_missing gets ids that had no lease of this term, on_error what the store said; both must only hand over.
     """
 
     def __init__(
@@ -43,33 +42,20 @@ class LeaseKeeper:
         self._loop_turned_at = loop_turned_at
         self._on_missing = on_missing
         self._on_error = on_error
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="chong-leases", daemon=True)
         self.renewals = 0
         """Successful renewals so far."""
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def close(self, timeout: float) -> None:
-        self._ended.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout)
-
-    def _run(self) -> None:
-        pause = 0.0
-        while not self._ended.wait(pause):
-            pause = self._every if self._renew() else min(self._every, RETRY_SECONDS)
-
-    def _renew(self) -> bool:
-        if time.monotonic() - self._loop_turned_at() > self._ttl:
-            return False
+    def renew(self) -> float:
+        """Renew once; the seconds until the next time."""
+        # An idle loop turns every MAX_SLEEP seconds: with very short leases that must not look like a wedged one.
+        if time.monotonic() - self._loop_turned_at() > max(self._ttl, 2 * MAX_SLEEP):
+            return min(self._every, RETRY_SECONDS)
         try:
             missing = self._store.renew(self._term, self._ids(), timedelta(seconds=self._ttl))
         except StoreError as error:
             self._on_error(error)
-            return False
+            return min(self._every, RETRY_SECONDS)
         self.renewals += 1
         if missing:
             self._on_missing(missing)
-        return True
+        return self._every

@@ -63,6 +63,14 @@ class Loop:
             if self._wake >= 0:
                 os.eventfd_write(self._wake, 1)
 
+    def fail(self, error: BaseException) -> None:
+        """End the loop with an error that another thread met; any thread may call this."""
+
+        def raise_it() -> None:
+            raise error
+
+        self.call(raise_it)
+
     def later(self, seconds: float, callback: Callback) -> Timer:
         timer = Timer(time.monotonic() + seconds, callback)
         if len(self._timers) > self._sweep_at:

@@ -1,6 +1,7 @@
 """`chong-supervisor`: runs one node until it is told to end."""
 
 import os
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -74,7 +75,7 @@ def supervise(
     pinned = read_identity(Paths(state, state).identity)
     settings = Settings(
         node=node or (pinned.node if pinned else default_node()),
-        owned_buckets=parse_buckets(owned_buckets) if owned_buckets else None,
+        owned_buckets=None if owned_buckets is None else parse_buckets(owned_buckets),
         num_buckets=num_buckets,
         max_parallel=max_parallel,
         max_parallel_per_bucket=max_parallel_per_bucket,
@@ -89,29 +90,31 @@ def supervise(
     # between two bytecodes, and no other thread takes a signal with its default action.
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     writer = set_up_logging(log_format)
+    fault: BaseException | None = None
     try:
-        _run_node(settings, db or str(settings.paths.default_store))
+        fault = _run_node(settings, db or str(settings.paths.default_store))
     finally:
         writer.close(LOG_SECONDS)
+    if fault is not None:
+        # At once: the next term takes the runs over, and what this one's memory says cannot be trusted.
+        os._exit(Exit.USAGE if isinstance(fault, ConfigurationError) else Exit.REFUSED)
 
 
-def _run_node(settings: Settings, url: str) -> None:
+def _run_node(settings: Settings, url: str) -> BaseException | None:
+    """Run until a signal comes or the node fails; returns what it failed of."""
     settings.make_directories()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)  # two descriptors for each run
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, hard), hard))
     with open_store(url, checkpoints=True) as store:
         controller = Controller(store=store, settings=settings)
-        _wait_for_the_end(controller)
-
-
-def _wait_for_the_end(controller: Controller) -> None:
-    while signal.sigtimedwait(SIGNALS, LOOK_SECONDS) is None:
-        if controller.fault is not None:
-            # The next term takes the runs over; whatever is left in this one's memory cannot be trusted.
-            sys.stderr.flush()
-            os._exit(Exit.REFUSED)
-    controller.close_in_thread()
-    while not controller.wait(LOOK_SECONDS):
-        if signal.sigtimedwait(SIGNALS, 0) is not None:
-            controller.hurry()
+        while signal.sigtimedwait(SIGNALS, LOOK_SECONDS) is None:
+            if controller.fault is not None:
+                return controller.fault
+        controller.close_in_thread()
+        while not controller.wait(LOOK_SECONDS):
+            if signal.sigtimedwait(SIGNALS, 0) is not None:
+                controller.hurry()
+        return controller.fault
 
 
 def run() -> None:
@@ -126,7 +129,7 @@ def run() -> None:
         text = " ".join(error.format_message().rstrip(".").split())
         print(f"chong-supervisor: {text[:1].lower()}{text[1:]}", file=sys.stderr)
         sys.exit(Exit.USAGE)
-    except ChongError as error:
+    except (ChongError, OSError) as error:
         print(f"chong-supervisor: {' '.join(str(error).split())}", file=sys.stderr)
         sys.exit(Exit.USAGE if isinstance(error, ConfigurationError) else Exit.REFUSED)
 

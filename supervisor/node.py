@@ -16,7 +16,6 @@ from chong.store.errors import ChongError, ConcurrencyConflict, ConfigurationErr
 from chong.store.model import Action, Command, TaskSnapshot
 from chong.store.view import as_json
 from chong.supervisor import events as e
-from chong.supervisor.accepted import Accepted
 from chong.supervisor.admission import Admission
 from chong.supervisor.catalogue import Catalogue
 from chong.supervisor.control import Answer, failure
@@ -25,8 +24,9 @@ from chong.supervisor.loop import Loop
 from chong.supervisor.outbox import Outbox
 from chong.supervisor.processes import Processes
 from chong.supervisor.queue import TurnQueue
+from chong.supervisor.spool import Spool
 from chong.supervisor.submission import Submission, from_json
-from chong.supervisor.task_state import Phase, TaskState
+from chong.supervisor.task_state import TaskState
 from chong.supervisor.tasks import Tasks
 
 QUEUE_LIMIT = 10_000
@@ -44,7 +44,7 @@ class Node:
         loop: Loop,
         store: TaskStore,
         admission: Admission,
-        accepted: Accepted,
+        spool: Spool,
         outbox: Outbox,
         queue: TurnQueue,
         tasks: Tasks,
@@ -61,12 +61,12 @@ class Node:
         self.is_draining = False
         self.loop = loop
         self._store = store
-        self._accepted = accepted
+        self._spool = spool
         self._outbox = outbox
         self._queue = queue
         self._log = log
         self._early: list[tuple[Submission, Settled]] = []
-        self._unanswered: dict[str, Settled] = {}
+        self._unanswered: dict[str, list[Settled]] = {}
         self._title = ""
 
     # --- the beginning of a term -------------------------------------------------------------------------------
@@ -79,16 +79,21 @@ class Node:
         """A task that the store had before this term."""
         self._outbox.know_stored(state.task.id, state.task.version)
         self.tasks.add(state, effects)
-        self.enqueue(state)
 
-    def drop_accepted(self, task_id: str) -> None:
-        self._accepted.drop(task_id)
+    def drop(self, task: TaskSnapshot) -> None:
+        """A task that had ended before this term."""
+        self._spool.drop(task.id, task.attempt)
+
+    def release(self, run: str) -> None:
+        """A run whose end a former term had stored."""
+        self.processes.release(run)
+        self._spool.drop_run(run)
 
     def judged_lost(self, tasks: list[TaskSnapshot]) -> None:
         """Leftovers of former terms, whose leases ran out."""
         for task in tasks:
             self._log.warning("task_lost", task=task.id, name=task.name)
-            self._accepted.drop(task.id)
+            self._spool.drop(task.id, task.attempt)
 
     def begin_accepting(self, unsaved: list[Submission]) -> None:
         """From now on runs start. First what a former term had accepted and never stored."""
@@ -109,7 +114,7 @@ class Node:
 
     def _start(self, task_id: str) -> None:
         state = self.tasks.get(task_id)
-        if state is None or self.catalogue is None:
+        if state is None or not state.may_start or self.catalogue is None:
             self._queue.free(task_id)
             return
         try:
@@ -152,7 +157,10 @@ class Node:
         self.courier.do(partial(self._publish, catalogue))
         self.admit_early()
         for state in self.tasks.all():
-            self.enqueue(state)
+            self.enqueue(state.task.id)
+
+    def forkserver_not_understood(self, generation: int, error: Exception) -> None:
+        self._log.error("forkserver_not_understood", generation=generation, error=str(error))
 
     def forkserver_gone(self, generation: int, *, expected: bool, restart_in: float | None) -> None:
         if expected:
@@ -175,7 +183,7 @@ class Node:
 
     def refused(self, task_id: str, error: Exception) -> None:
         """The store refused a write: before the first one stood, the submission is; later, a second writer exists."""
-        settled = self._unanswered.pop(task_id, None)
+        settled = self._unanswered.pop(task_id, [])
         state = self.tasks.get(task_id)
         if state is not None and state.stored_version == 0:
             self._refuse_submission(state, error, settled)
@@ -221,26 +229,28 @@ class Node:
             self.desync(task_id, "the task is gone" if found is None else f"it is {found.status} by another hand")
 
     def _settle_stored(self, task_id: str) -> None:
-        settled = self._unanswered.pop(task_id, None)
         state = self.tasks.get(task_id)
-        if settled is not None and state is not None:
+        if state is None:
+            return
+        for settled in self._unanswered.pop(task_id, []):
             settled(state.task)
 
-    def _refuse_submission(self, state: TaskState, error: Exception, settled: Settled | None) -> None:
+    def _refuse_submission(self, state: TaskState, error: Exception, settled: list[Settled]) -> None:
         self.tasks.feed(state.task.id, e.Desynced(str(error)), f"{state.task.id}.refused")
         if isinstance(error, ConcurrencyConflict):
             # The same submission came again after its task had ended here: answer with what it came to.
             self.courier.do(partial(self._answer_existing, state.task.id, settled, error))
-        elif settled is not None:
-            settled(error if isinstance(error, ChongError) else Refused(str(error)))
+        else:
+            for each in settled:
+                each(error if isinstance(error, ChongError) else Refused(str(error)))
 
-    def _answer_existing(self, task_id: str, settled: Settled | None, error: ConcurrencyConflict) -> None:
+    def _answer_existing(self, task_id: str, settled: list[Settled], error: ConcurrencyConflict) -> None:
         try:
             found: TaskSnapshot | ChongError = self._store.get(task_id) or error
         except StoreUnavailable as outage:
             found = outage
-        if settled is not None:
-            self.loop.call(partial(settled, found))
+        for each in settled:
+            self.loop.call(partial(each, found))
 
     # --- from operators --------------------------------------------------------------------------------------
 
@@ -252,10 +262,8 @@ class Node:
         if command.task_id in self.tasks:
             asked = e.Asked(command.action, command.issued_by, command.reason, command.id)
             self.tasks.feed(command.task_id, asked, f"command.{command.id}")
-        elif self.is_accepting:
-            self.courier.do(partial(self._answer_stranger, command))
         else:
-            self.courier.do(partial(self._store.release_command, command.id))
+            self.courier.do(partial(self._answer_stranger, command))
 
     def _answer_stranger(self, command: Command) -> None:
         """A command for a task that is not in our hands: ended, or somebody else's by now."""
@@ -294,7 +302,7 @@ class Node:
             return
         known = self.tasks.get(submission.id)
         if known is not None:
-            settled(known.task)
+            self._settle_repeated(known, settled)
             return
         try:
             self._accept(submission, settled)
@@ -302,6 +310,14 @@ class Node:
             settled(error)
         except OSError as error:
             settled(Refused(f"the submission cannot be kept on disk: {error}"))
+
+    def _settle_repeated(self, known: TaskState, settled: Settled) -> None:
+        """The same submission again: it hears what the first one hears."""
+        waiting = self._unanswered.get(known.task.id)
+        if waiting is None:
+            settled(known.task)
+        else:
+            waiting.append(settled)
 
     def _accept(self, submission: Submission, settled: Settled) -> None:
         if self.is_draining:
@@ -312,26 +328,27 @@ class Node:
         if self.catalogue is None:
             raise AssertionError("submissions wait for the catalogue")
         state, save = self.admission.admit(submission, self.catalogue.find(submission.name), datetime.now(UTC))
-        self._accepted.keep(submission)
+        self._spool.keep(submission)
         self.tasks.add(state, [save])
-        self.enqueue(state)
+        self.enqueue(state.task.id)
         if self.courier.is_away and submission.unique_key is None:
             settled(state.task)
         else:
-            self._unanswered[submission.id] = settled
+            self._unanswered[submission.id] = [settled]
 
     def _readmitted(self, submission: Submission, outcome: TaskSnapshot | ChongError) -> None:
         if isinstance(outcome, ChongError):
             self._log.error("accepted_work_refused", task=submission.id, name=submission.name, error=str(outcome))
 
-    def enqueue(self, state: TaskState) -> None:
+    def enqueue(self, task_id: str) -> None:
         """Let a waiting task compete for a slot, once its definition, and so its limit, is known."""
-        if self.catalogue is None or state.phase is not Phase.IDLE or not state.task.status.is_waiting:
+        state = self.tasks.get(task_id)
+        if self.catalogue is None or state is None or not state.may_start:
             return
         definition = self.catalogue.tasks.get(state.task.name)
         if definition is not None:
             self.tasks.put(replace(state, options=definition.options))
-        self.tasks.enqueue(state.task.id)
+        self.tasks.enqueue(task_id)
 
     def admit_early(self) -> None:
         """Submissions that came before the node could take them."""

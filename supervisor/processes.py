@@ -25,6 +25,7 @@ from chong.worker.wire import Order, ProtocolError, Report, Up, decode_up
 RESTART_FIRST = 0.1
 RESTART_MOST = 30.0
 DEATH_POLL = 0.02
+DESCRIPTORS_OF_A_RUN = 2
 
 
 class Listener(Protocol):
@@ -38,6 +39,9 @@ class Listener(Protocol):
 
     def catalogue_ready(self, generation: int, catalogue: Catalogue) -> None:
         """A new generation can fork; its catalogue is the one that counts from now on."""
+
+    def forkserver_not_understood(self, generation: int, error: Exception) -> None:
+        """It could not be started, or said something that makes no sense; it is ended."""
 
     def forkserver_gone(self, generation: int, *, expected: bool, restart_in: float | None) -> None:
         """A forkserver ended."""
@@ -85,7 +89,8 @@ class Processes:
         number = self._last = max(next_number(self._paths), self._last + 1)
         try:
             child, generation = start_forkserver(self._paths, number, self._settings)
-        except OSError:
+        except OSError as error:
+            self._listener.forkserver_not_understood(number, error)
             self._restart(number, was_ready=False)
             return
         self._children[number] = child
@@ -153,11 +158,18 @@ class Processes:
         generation.watch(self._loop, partial(self._receive, generation))
 
     def _receive(self, generation: Generation) -> None:
+        messages: list[Message] = []
+        trouble = None
         try:
-            for message in generation.receive():
-                self._on_report(generation, message)
-        except (EOFError, OSError, ProtocolError, ValueError, KeyError):
-            # Whatever it said last: a forkserver that is not understood is as good as dead.
+            messages.extend(generation.receive())
+        except (EOFError, OSError, ProtocolError) as error:
+            trouble = error
+        # All of it first: what it said before it died or talked nonsense still counts.
+        for message in messages:
+            self._on_report(generation, message)
+        if trouble is not None:
+            if not isinstance(trouble, EOFError):
+                self._listener.forkserver_not_understood(generation.number, trouble)
             self._kill(generation)
             self._await_death(generation)
 
@@ -167,7 +179,9 @@ class Processes:
             self._on_hello(generation, message)
         elif message.op is Report.SPAWNED:
             self._asked.pop(run, None)
-            if run not in self._channels:
+            if run in self._channels or len(message.descriptors) != DESCRIPTORS_OF_A_RUN:
+                message.close()
+            else:
                 channel = self._add_channel(run, message, generation)
                 self._listener.happened(run, e.Spawned(channel.pid), f"{run}.spawned", None)
                 self.read(run)

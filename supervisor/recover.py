@@ -60,7 +60,7 @@ class Findings:
     """Queued or retrying, its submission is gone."""
     unsaved: list[Submission] = field(default_factory=list)
     """Accepted, and not in the store yet."""
-    ended: list[str] = field(default_factory=list)
+    ended: list[TaskSnapshot] = field(default_factory=list)
     """Accepted, and final in the store."""
     stored_runs: list[str] = field(default_factory=list)
     """Attached, and its end is stored by our own event: only the release is missing."""
@@ -76,7 +76,8 @@ def find(store: TaskStore, scene: Scene) -> Findings:
     findings = Findings(num_buckets=_agree_on_buckets(store, scene))
     terms = {record.term: record for record in store.terms(scene.node.node)}
     store.register_term(scene.term, scene.node)
-    store.declare_buckets(scene.node.node, scene.owned_buckets)
+    parted = not BucketPolicy(findings.num_buckets).covers_all(scene.owned_buckets)
+    store.declare_buckets(scene.node.node, scene.owned_buckets if parted else None)
     tasks = {task.id: task for task in _open_tasks(store, scene.node.node)}
     runs = [task for task in tasks.values() if task.status in RUNS]
     _sort_runs(store, scene, findings, runs, terms)
@@ -171,7 +172,7 @@ def _sort_accepted(store: TaskStore, scene: Scene, findings: Findings, tasks: Ma
         if found is None:
             findings.unsaved.append(submission)
         elif found.status.is_final:
-            findings.ended.append(task_id)
+            findings.ended.append(found)
 
 
 def running_seconds(history: list[Transition], now: datetime) -> float:

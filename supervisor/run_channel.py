@@ -54,7 +54,13 @@ class RunChannel:
         """Take frames out of the socket as far as what they say is stored."""
         while self._unpopped and self._unpopped[0] != KEEP and self._unpopped[0] <= version:
             self._unpopped.popleft()
+            self._pop()
+
+    def _pop(self) -> None:
+        try:
             self._socket.recv(FRAME_LIMIT + 1, socket.MSG_DONTWAIT)
+        except ConnectionResetError:
+            self._pop()  # told once, before what is queued
 
     def send(self, data: bytes) -> bool:
         """Send a frame without ever waiting; False when the worker's end is full or gone."""
@@ -85,8 +91,8 @@ class RunChannel:
                 os.killpg(self.pid, number)
             else:
                 signal.pidfd_send_signal(self.pidfd, number)
-        except ProcessLookupError:
-            return  # it has ended
+        except (ProcessLookupError, PermissionError):
+            return  # it has ended, or became another user's: then it stays `stopping` until it ends by itself
 
     def close(self) -> None:
         self._socket.close()

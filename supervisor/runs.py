@@ -8,11 +8,13 @@ from chong.store.states import Status
 from chong.supervisor import events as e
 from chong.supervisor.backoff import backoff
 from chong.supervisor.step import Step
-from chong.supervisor.task_state import Phase, TaskState
+from chong.supervisor.task_state import UNKILLABLE, Phase, TaskState
 from chong.supervisor.verdict import Exit, judge
 from chong.worker.wire import Down
 
 TEARDOWN_GRACE = 5.0
+UNKILLABLE_AFTER = 5.0
+"""Seconds after a SIGKILL, when the next one is sent."""
 
 
 def taken_over(step: Step, _: e.TakenOver) -> None:
@@ -93,9 +95,14 @@ def grace_over(step: Step) -> None:
 
 
 def kill_due(step: Step) -> None:
-    if step.state.has_process:
-        step.know(signalled=True)
-        step.signal(signal.SIGKILL)
+    if not step.state.has_process:
+        return
+    if step.state.killed and step.status is Status.STOPPING and UNKILLABLE not in step.state.task.flags:
+        flags = step.state.task.flags | {UNKILLABLE}
+        step.move(Status.STOPPING, reason="SIGKILL has had no effect yet", flags=flags)
+    step.know(signalled=True, killed=True)
+    step.signal(signal.SIGKILL)
+    step.do(e.Arm(e.TimerName.KILL, UNKILLABLE_AFTER))
 
 
 def exited(step: Step, exited: e.Exited) -> None:
@@ -151,3 +158,4 @@ def end_stored(step: Step) -> None:
 def lost(step: Step, found: e.HolderDead | e.SpoolGone) -> None:
     step.move(Status.LOST, reason=found.reason)
     step.know(phase=Phase.ENDED, requeue_after=None)
+    step.do(e.LeaveQueue(), e.FreeSlot())

@@ -1,6 +1,5 @@
 """What each worker uses of the machine, sampled in a thread of its own: reading /proc takes as long as it takes."""
 
-import threading
 from collections.abc import Callable, Mapping
 
 import psutil
@@ -20,24 +19,9 @@ class Sampler:
         self._pids = pids
         self._on_usage = on_usage
         self._most: dict[str, int] = {}
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="chong-sampler", daemon=True)
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def close(self, timeout: float) -> None:
-        self._ended.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout)
-
-    def _run(self) -> None:
-        while not self._ended.wait(self._every):
-            used = self._sample()
-            if used:
-                self._on_usage(used)
-
-    def _sample(self) -> dict[str, Usage]:
+    def sample(self) -> float:
+        """Look at every worker once; the seconds until the next time."""
         used: dict[str, Usage] = {}
         for task_id, pid in self._pids().items():
             try:
@@ -49,4 +33,6 @@ class Sampler:
             most = max(self._most.get(task_id, 0), memory.rss)
             used[task_id] = Usage(times.user + times.system, memory.rss, most)
         self._most = {task_id: usage.max_rss_bytes or 0 for task_id, usage in used.items()}
-        return used
+        if used:
+            self._on_usage(used)
+        return self._every

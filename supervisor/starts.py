@@ -8,7 +8,7 @@ from chong.supervisor import events as e
 from chong.supervisor.backoff import backoff
 from chong.supervisor.requests import ask_pause
 from chong.supervisor.step import Step
-from chong.supervisor.task_state import Phase
+from chong.supervisor.task_state import UNKILLABLE, Phase
 
 MAX_REFUSALS = 5
 
@@ -21,6 +21,7 @@ def slot_free(step: Step, _: e.SlotFree) -> None:
         start_timed_out=False,
         given_up=False,
         signalled=False,
+        killed=False,
         used=0.0,
         since=None,
         pid=None,
@@ -33,6 +34,7 @@ def slot_free(step: Step, _: e.SlotFree) -> None:
         started_at=None,
         failure=None,
         forced=False,
+        flags=step.state.task.flags - {UNKILLABLE},
         exit_code=None,
         exit_signal=None,
     )
@@ -40,11 +42,9 @@ def slot_free(step: Step, _: e.SlotFree) -> None:
 
 
 def start_stored(step: Step) -> None:
-    if step.state.is_stop_asked:
-        step.move(Status.STOPPED, reason="before it was forked", stop=step.stop_moments(effective_at=step.event.at))
-        step.know(phase=Phase.ENDED)
-        step.do(e.FreeSlot())
-    elif step.state.given_up:
+    if _stopped_unforked(step):
+        return
+    if step.state.given_up:
         _back_to_queue(step, "drained before it was forked", delay=0.0)
     else:
         step.know(phase=Phase.SPAWNING)

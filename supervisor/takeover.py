@@ -9,6 +9,7 @@ from typing import Any
 from chong.store.model import Failure, FailureKind, TaskSnapshot
 from chong.store.states import Status
 from chong.supervisor import events as e
+from chong.supervisor.backoff import backoff
 from chong.supervisor.catalogue import options_from
 from chong.supervisor.frames import interpret, time_of
 from chong.supervisor.leftovers import Leftovers
@@ -42,7 +43,7 @@ class Takeover:
         for task, used in findings.running:
             self._go_on(node, task, used)
         for run in findings.stored_runs:
-            node.processes.release(run)
+            node.release(run)
         for run, found in findings.foreign_runs:
             self._end_foreign(node, run, found)
         for task in findings.unforked:
@@ -52,9 +53,9 @@ class Takeover:
         for task in findings.spoolless:
             _take_in(node, self.state(task), [(e.SpoolGone(SPOOL_GONE), f"{task.id}.spoolless", datetime.now(UTC))])
         for task in findings.waiting:
-            _take_in(node, self.state(task), [])
-        for task_id in findings.ended:
-            node.drop_accepted(task_id)
+            self._wait_on(node, task)
+        for task in findings.ended:
+            node.drop(task)
 
     def judge_later(self, findings: Findings, judge: Judge, node: Node, *, every: float) -> None:
         """Watch the leases of the doubtful ones in the background."""
@@ -66,6 +67,15 @@ class Takeover:
         node.take_in(state, [])
         node.tasks.feed(task.id, e.TakenOver(), f"{task.run}.takeover")
         node.processes.read(task.run)
+
+    def _wait_on(self, node: Node, task: TaskSnapshot) -> None:
+        """A retry's backoff goes on where the former term was interrupted; it is computed from the same event."""
+        node.take_in(self.state(task), [])
+        if task.status is Status.RETRYING:
+            since = (datetime.now(UTC) - task.status_changed_at).total_seconds()
+            left = backoff(task.attempts_used, f"{task.run}.exit") - since
+            node.tasks.enqueue_later(task.id, max(0.0, left))
+        node.enqueue(task.id)
 
     def _end_foreign(self, node: Node, run: str, found: TaskSnapshot | None) -> None:
         """Somebody judged or changed the task while its worker lived on here."""

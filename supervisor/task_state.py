@@ -8,6 +8,9 @@ from chong.supervisor.events import Asked
 from chong.supervisor.verdict import Evidence, Exit, Result
 from chong.worker.definition import Options
 
+UNKILLABLE = "unkillable"
+"""The flag of a task whose worker SIGKILL does not end: in uninterruptible sleep, or held by a tracer."""
+
 
 class Phase(StrEnum):
     """Where the process of the current attempt stands."""
@@ -34,7 +37,8 @@ class TaskState:
 
     epoch, downs: numbers of frames sent down. pause_number: the pause that waits for its answer.
     used, since: running time used up before, and the monotonic second since which it runs on.
-    requeue_after: the delay of the next attempt, to be queued when the end of this one is stored.
+    requeue_after: the delay of the next attempt, to be queued when the end of this one is stored; not_before: the
+    monotonic second before which it must not start.
     """
 
     task: TaskSnapshot
@@ -51,6 +55,7 @@ class TaskState:
     used: float = 0.0
     since: float | None = None
     requeue_after: float | None = None
+    not_before: float = 0.0
     refusals: int = 0
     result: Result | None = None
     failure: Failure | None = None
@@ -58,7 +63,13 @@ class TaskState:
     start_timed_out: bool = False
     given_up: bool = False
     signalled: bool = False
+    killed: bool = False
     desynced: bool = False
+
+    @property
+    def may_start(self) -> bool:
+        """Whether it waits, and nothing of an earlier attempt is left to store."""
+        return self.phase is Phase.IDLE and self.task.status.is_waiting and not self.desynced
 
     @property
     def is_stop_asked(self) -> bool:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -13,8 +13,6 @@ from chong.store.errors import ConfigurationError
 from chong.store.model import Beat, Failure, FailureKind, Usage
 from chong.store.states import Status
 from chong.supervisor import events as e
-from chong.supervisor.accepted import Accepted
-from chong.supervisor.checkpoints import Checkpoints
 from chong.supervisor.decide import decide
 from chong.supervisor.go import go_frame
 from chong.supervisor.loop import Loop, Timer
@@ -22,6 +20,7 @@ from chong.supervisor.outbox import Outbox
 from chong.supervisor.paths import Paths
 from chong.supervisor.processes import Processes
 from chong.supervisor.queue import Place, TurnQueue
+from chong.supervisor.spool import Spool
 from chong.supervisor.task_state import Phase, TaskState
 from chong.worker.definition import Options
 from chong.worker.wire import encode_down
@@ -36,15 +35,14 @@ class Tasks:
         paths: Paths,
         outbox: Outbox,
         queue: TurnQueue,
-        accepted: Accepted,
+        spool: Spool,
         log: structlog.typing.FilteringBoundLogger,
     ) -> None:
         self._loop = loop
         self._paths = paths
         self._outbox = outbox
         self._queue = queue
-        self._accepted = accepted
-        self._checkpoints = Checkpoints(paths.checkpoints)
+        self._spool = spool
         self._log = log
         self._states: dict[str, TaskState] = {}
         self._timers: dict[tuple[str, e.TimerName], Timer] = {}
@@ -131,7 +129,7 @@ class Tasks:
 
     def keep_state(self, task_id: str, text: str) -> None:
         try:
-            self._checkpoints.keep(task_id, text)
+            self._spool.keep_state(task_id, text)
         except OSError as error:  # a full disk costs the newest state, never the node
             self._log.error("state_not_kept", task=task_id, error=str(error))
 
@@ -173,13 +171,11 @@ class Tasks:
 
     def _send_go(self, state: TaskState, go: e.SendGo) -> None:
         try:
-            params = self._accepted.params(state.task.id)
-            last = self._checkpoints.last(state.task.id)
+            params = self._spool.params(state.task.id)
+            last = self._spool.last_state(state.task.id)
             frame = go_frame(go.number, state, params, last, self._paths.run_dir(state.task.run))
         except (OSError, ValueError, ConfigurationError) as error:
-            gone = Failure(
-                FailureKind.PROTOCOL, "params_gone", f"the accepted parameters cannot be read: {error}"[:500]
-            )
+            gone = Failure(FailureKind.PROTOCOL, "params_gone", f"the parameters cannot be handed over: {error}"[:500])
             self._later(state, e.FailureArrived(gone), "params_gone")
             return
         self.processes.send(state.task.run, frame, wake=False)  # it waits for this frame
@@ -213,12 +209,17 @@ class Tasks:
         self.feed(task_id, e.TimerFired(name), f"{run}.{name}")
 
     def _requeue(self, state: TaskState, effect: e.Requeue) -> None:
-        self._loop.later(effect.delay, partial(self.enqueue, state.task.id))
+        self.enqueue_later(state.task.id, effect.delay)
+
+    def enqueue_later(self, task_id: str, delay: float) -> None:
+        """Let a waiting task compete for a slot after `delay` seconds, whatever else would queue it before."""
+        self.put(replace(self._states[task_id], not_before=time.monotonic() + delay))
+        self._loop.later(delay, partial(self.enqueue, task_id))
 
     def enqueue(self, task_id: str) -> None:
-        """Let a waiting task compete for a slot."""
+        """Let a waiting task compete for a slot, unless it is to wait a while longer."""
         state = self._states.get(task_id)
-        if state is not None and state.phase is Phase.IDLE and state.task.status.is_waiting:
+        if state is not None and state.may_start and state.not_before <= time.monotonic():
             self._queue.put(task_id, place_of(state), state.task.priority)
 
     def _leave_queue(self, state: TaskState, _: e.LeaveQueue) -> None:
@@ -228,14 +229,12 @@ class Tasks:
         self._queue.free(state.task.id)
 
     def _release(self, state: TaskState, _: e.Release) -> None:
-        run = f"{state.task.id}.{state.task.attempt}"
-        self.processes.release(run)
-        self._checkpoints.drop_run(self._paths.run_dir(run))
+        self.processes.release(state.task.run)
+        self._spool.drop_run(state.task.run)
 
     def _forget(self, state: TaskState, _: e.Forget) -> None:
         task_id = state.task.id
-        self._accepted.drop(task_id)
-        self._checkpoints.drop(task_id)
+        self._spool.drop(task_id, state.task.attempt)
         self._outbox.forget(task_id)
         self.unlease(task_id)
         for name in e.TimerName:

@@ -5,6 +5,7 @@ import random
 import signal
 import time
 
+import pytest
 from node_bench import LEASE, S, Supervised, is_alive, seconds, wait_until
 
 
@@ -242,3 +243,21 @@ def test_when_nobody_comes_the_forkserver_ends_its_workers(place: Supervised):
     assert (tasks["deaf"].status, tasks["deaf"].exit_signal) == (S.FAILED, signal.SIGKILL)
     assert "no supervisor came back" in tasks["hold"].failure.message
     assert len(node.journal("begin")) == 4
+
+
+@pytest.mark.parametrize("dies", ["supervisor", "forkserver"])
+def test_a_retry_waits_out_its_backoff_whoever_dies(place: Supervised, dies):
+    """About two seconds after the second failure, also where something else would queue it at once."""
+    node = place.start(lease=30)
+    task_id = node.submit("fails.twice")
+    wait_until(lambda: [s for s in node.trail(task_id) if s is S.RETRYING] == [S.RETRYING, S.RETRYING], "two failures")
+    if dies == "supervisor":
+        node.kill()
+        node.start(lease=30)
+    else:
+        os.kill(node.forkserver(), signal.SIGKILL)
+    node.end_of(task_id)
+    trail = node.store.history(task_id)
+    failed = [step.at for step in trail if step.target is S.RETRYING][-1]
+    started = [step.at for step in trail if step.target is S.STARTING][-1]
+    assert (started - failed).total_seconds() >= 1.6

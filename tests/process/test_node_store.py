@@ -2,14 +2,17 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
+from queue import SimpleQueue
 
 import pytest
 from node_bench import InProcess, S, is_alive, reap, seconds, wait_until
 from node_store import Fickle
 
-from chong.store.errors import StoreUnavailable
+from chong.store.errors import StoreUnavailable, UniqueKeyTaken
 from chong.store.model import Transition
-from chong.supervisor import controller
+from chong.supervisor import term
+from chong.supervisor.submission import Submission
 
 QUIET = [S.QUEUED, S.STARTING, S.RUNNING, S.SUCCEEDED]
 
@@ -138,7 +141,7 @@ def test_a_conflicting_write_is_never_repeated(node: InProcess):
     node.wait_for_note(task_id, "late_result")
     assert node.task(task_id).status is S.PAUSING
     assert node.run("noop").status is S.SUCCEEDED
-    wait_until(lambda: node.controller._queue.running == 0, "its slot")
+    wait_until(lambda: node.controller.running == 0, "its slot")
 
 
 def test_a_judged_run_is_ended(bench: InProcess):
@@ -156,8 +159,8 @@ def test_a_result_outlives_a_term_that_could_not_store_it(
     bench: InProcess, fickle: Fickle, monkeypatch: pytest.MonkeyPatch
 ):
     """The node is closed while the store is away; the next term tells how the run ended."""
-    monkeypatch.setattr(controller, "FLUSH_SECONDS", 0.3)
-    monkeypatch.setattr(controller, "CLOSE_SECONDS", 1.0)
+    monkeypatch.setattr(term, "FLUSH_SECONDS", 0.3)
+    monkeypatch.setattr(term, "CLOSE_SECONDS", 1.0)
     node = bench.start(fickle)
     task_id = node.begun("until", path=str(node.root / "open"))
     fickle.is_away = True
@@ -171,3 +174,19 @@ def test_a_result_outlives_a_term_that_could_not_store_it(
     assert (task.status, task.outcome) == (S.SUCCEEDED, "released")
     node.close()
     reap([forkserver])  # the first term's child, and that term is still this process
+
+
+def test_a_repeated_submission_hears_what_the_first_one_hears(bench: InProcess, fickle: Fickle):
+    """Not "accepted" while the store has yet to say whether its unique key is free."""
+    node = bench.start(fickle)
+    node.submit("hold", unique_key="one")
+    fickle.is_away = True
+    submission = Submission(name="noop", unique_key="one")
+    heard: SimpleQueue[object] = SimpleQueue()
+    inner = node.controller._term
+    for _ in range(2):
+        inner.loop.call(partial(inner.node.submit, submission, heard.put))
+    wait_until(lambda: fickle.failed > 0, "an attempt to store it")
+    assert heard.empty()
+    fickle.is_away = False
+    assert [type(heard.get(timeout=20)) for _ in range(2)] == [UniqueKeyTaken, UniqueKeyTaken]

@@ -85,7 +85,7 @@ def test_a_teardown_that_hangs_is_ended_after_its_grace(shared: InProcess):
     assert (task.status, task.outcome, task.exit_signal) == (S.SUCCEEDED, "kept", signal.SIGKILL)
     assert 5 <= seconds(task.started_at, task.ended_at) < 6.5
     assert "odd_exit" in shared.notes(task.id)
-    assert shared.controller._queue.running == 0
+    assert shared.controller.running == 0
 
 
 @pytest.mark.parametrize("how", ["nan", "infinity", "bytes", "nul", "surrogate", "colliding keys", "deep"])

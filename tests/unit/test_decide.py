@@ -117,8 +117,21 @@ class TestStop:
         world.fire(TimerName.TERM)
         assert [e.Signal(15), e.Signal(18), e.Arm(TimerName.KILL, 5.0)] == world.effects
         world.fire(TimerName.KILL)
-        assert [e.Signal(9)] == world.effects
+        assert [e.Signal(9), e.Arm(TimerName.KILL, 5.0)] == world.effects
         assert ((task := ended(world, Exit(signal=9))).status, task.forced) == (Status.STOPPED, True)
+
+    def test_a_worker_that_sigkill_does_not_end_is_told_of(self):
+        """It stays `stopping` with a flag, keeps its slot, and is killed again; its end is stored as ever."""
+        world = world_at(LIVE)
+        world.ask(Action.STOP)
+        for name in (TimerName.TERM, TimerName.KILL, TimerName.KILL):
+            world.fire(name)
+        assert (world.task.status, world.task.flags) == (Status.STOPPING, {"unkillable"})
+        assert e.Signal(9) in world.effects
+        assert world.has_slot
+        world.fire(TimerName.KILL)
+        assert e.SaveState not in kinds(world)
+        assert ended(world, Exit(signal=9)).status is Status.STOPPED
 
     def test_a_paused_task_can_be_stopped(self):
         """The stop reaches it at its checkpoint."""

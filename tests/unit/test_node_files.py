@@ -10,6 +10,9 @@ from chong.supervisor.checkpoints import Checkpoints
 from chong.supervisor.files import read_json, write_json, write_text
 from chong.supervisor.identity import Identity, pin_identity, read_identity
 from chong.supervisor.lockfile import NodeLock
+from chong.supervisor.paths import Paths
+from chong.supervisor.spool import Spool
+from chong.supervisor.submission import Submission
 
 
 def open_descriptors():
@@ -127,3 +130,19 @@ class TestCheckpoints:
         checkpoints.drop("task")
         checkpoints.drop("task")
         assert [checkpoints.last("task"), Checkpoints(tmp_path).last("other")] == [None, None]
+
+
+class TestSpool:
+    def test_nothing_of_a_task_that_is_over_stays(self, tmp_path):
+        """Neither its parameters, nor its state, nor what its runs have left."""
+        paths = Paths(tmp_path, tmp_path / "run")
+        spool = Spool(paths)
+        submission = Submission(name="n")
+        spool.keep(submission)
+        spool.keep_state(submission.id, "[1]")
+        left = paths.run_dir(f"{submission.id}.2")
+        left.mkdir(parents=True)
+        (left / "remains.json").write_text("{}")
+        spool.drop(submission.id, 2)
+        assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+        assert not left.exists()

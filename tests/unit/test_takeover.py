@@ -184,3 +184,12 @@ class TestState:
         for what, event_id, at in happened:
             state, _ = decide(state, e.Event(what, at, 0.0, event_id))
         assert status == state.task.status
+
+
+def test_waiting_work_without_its_submission_leaves_the_queue():
+    """It may have been queued before the store was met; a lost task must never be given a slot."""
+    state = TaskState(task=queued(), options=Options(), term=LATER_TERM, epoch=2)
+    after, effects = decide(state, e.Event(e.SpoolGone("no file"), START, 1000.0, "event"))
+    assert after.task.status is Status.LOST
+    assert e.LeaveQueue() in effects
+    assert not after.may_start

@@ -1,0 +1,319 @@
+"""One life of a supervisor: its parts, the order in which it begins, and the order in which it ends.
+
+Begin: flock, attach to what runs (needs no store), and once the store answers: replay the outbox, adopt, judge,
+accept. End: drain, stop what is left, flush, let the forkservers go; renewal is the last thing to stop.
+"""
+
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from importlib.metadata import version
+from typing import Any, TypeVar
+
+import structlog
+
+from chong.store.buckets import BucketPolicy
+from chong.store.contract import TaskStore
+from chong.store.errors import StoreUnavailable
+from chong.store.model import LeaseGrant, NodeRecord, TermRecord
+from chong.supervisor.admission import Admission
+from chong.supervisor.commands import CommandPoller
+from chong.supervisor.control import Control
+from chong.supervisor.courier import Courier
+from chong.supervisor.forkservers import attach_all, locked_generations
+from chong.supervisor.identity import pin_identity
+from chong.supervisor.leases import LeaseKeeper
+from chong.supervisor.lockfile import NodeLock
+from chong.supervisor.loop import Loop
+from chong.supervisor.machine import boot_id, host_name
+from chong.supervisor.node import Node
+from chong.supervisor.outbox import Outbox
+from chong.supervisor.processes import Processes
+from chong.supervisor.queue import Limits, TurnQueue
+from chong.supervisor.reconcile import Judge
+from chong.supervisor.recover import Findings, Scene, find
+from chong.supervisor.sampler import EVERY_SECONDS, Sampler
+from chong.supervisor.settings import Settings
+from chong.supervisor.spool import Spool
+from chong.supervisor.takeover import Takeover
+from chong.supervisor.tasks import Tasks
+from chong.supervisor.ticker import Ticker
+
+CONTACT_RETRY = 1.0
+CLOSE_SECONDS = 10.0
+FLUSH_SECONDS = 10.0
+LOOK = 0.02
+
+T = TypeVar("T")
+
+
+class Term:
+    """Made by the thread that begins it; everything about tasks happens in its main loop's thread."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: TaskStore,
+        policy: BucketPolicy,
+        log: structlog.typing.FilteringBoundLogger,
+    ) -> None:
+        self.name = f"{settings.node}.{uuid.uuid4().hex[:8]}"
+        self.fault: BaseException | None = None
+        self.loop = Loop()
+        self._settings = settings
+        self._store = store
+        self._log = log.bind(node=settings.node, term=self.name)
+        self._met: Future[None] = Future()
+        # Frames of this attach must have higher numbers than those of any before: the boot-time clock only rises.
+        self._epoch = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+        self._ttl = timedelta(seconds=settings.lease_seconds)
+        self._last = ExitStack()
+        self._lock: NodeLock | None = None
+        self._make_parts(Admission(settings.node, self.name, self._epoch, policy, settings.owned_buckets))
+        self._make_tickers()
+        self._thread = threading.Thread(target=self._run, name="chong-main", daemon=True)
+
+    def _make_parts(self, admission: Admission) -> None:
+        paths = self._settings.paths
+        self._outbox = Outbox(LeaseGrant(self.name, self._ttl))
+        self.queue = TurnQueue(Limits(self._settings.max_parallel, self._settings.max_parallel_per_bucket))
+        self._spool = Spool(paths)
+        self._tasks = Tasks(self.loop, paths, self._outbox, self.queue, self._spool, self._log)
+        self.node = Node(
+            loop=self.loop,
+            store=self._store,
+            admission=admission,
+            spool=self._spool,
+            outbox=self._outbox,
+            queue=self.queue,
+            tasks=self._tasks,
+            log=self._log,
+        )
+        self._processes = Processes(self.loop, self._settings, self.name, self.node)
+        self._courier = Courier(self.loop, self._store, self.name, self._outbox, self.node)
+        # Each of the three calls the others: the node is told of its parts once they exist.
+        self._tasks.processes = self.node.processes = self._processes
+        self.node.courier = self._courier
+
+    def _make_tickers(self) -> None:
+        settings, loop = self._settings, self.loop
+        self.keeper = LeaseKeeper(
+            self._store,
+            self.name,
+            ttl=settings.lease_seconds,
+            every=settings.renewal,
+            ids=lambda: self._tasks.leased_ids,
+            loop_turned_at=lambda: loop.turned_at,
+            on_missing=lambda ids: loop.call(partial(self.node.leases_missing, ids)),
+            on_error=lambda error: loop.call(partial(self._log.warning, "renewal_failed", error=str(error))),
+        )
+        poller = CommandPoller(
+            self._store,
+            settings.node,
+            self.name,
+            every=settings.poll_seconds,
+            on_commands=lambda commands: loop.call(partial(self.node.commands, commands)),
+            on_error=lambda error: loop.call(partial(self._log.warning, "poll_failed", error=str(error))),
+        )
+        sampler = Sampler(
+            every=min(EVERY_SECONDS, settings.renewal),
+            pids=self._tasks.worker_pids,
+            on_usage=lambda usages: loop.call(partial(self._tasks.used, usages)),
+        )
+        self._tickers = [
+            Ticker(name, act, on_fault=loop.fail)
+            for name, act in (
+                ("chong-leases", self.keeper.renew),
+                ("chong-commands", poller.poll),
+                ("chong-sampler", sampler.sample),
+            )
+        ]
+
+    # --- the beginning ---------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Return when the store was met, or is found to be away; raises what makes a term impossible."""
+        paths = self._settings.paths
+        self._last.callback(self._unlock)
+        self._last.callback(self.loop.close)
+        self._last.callback(self._courier.close, CLOSE_SECONDS)
+        try:
+            self._lock = NodeLock(paths.lock, self._settings.node)
+            self._node_id = pin_identity(paths.identity, self._settings.node).node_id
+            memos, scene = self._attach(self._lock)
+            self._last.callback(self._processes.close)
+            self._takeover = Takeover(self.name, self._epoch, paths, memos)
+            control = Control(self.loop, paths.control, self.node.request)
+            self._last.callback(control.close)
+            self.loop.call(self._processes.begin)
+            self._thread.start()
+            self._courier.do(partial(self._contact, scene))
+            self._met.result()
+        except BaseException:
+            self._end()
+            raise
+
+    def _attach(self, lock: NodeLock) -> tuple[dict[str, Any], Scene]:
+        paths = self._settings.paths
+        found = attach_all(paths, lambda n, why: self._log.warning("forkserver_silent", generation=n, error=why))
+        memos: dict[str, Any] = {}
+        for each in found:
+            memos |= self._processes.hold(each)
+            self._log.info("attached", generation=each.generation.number, runs=len(each.workers))
+        submissions, spoilt = self._spool.replay()
+        for path in spoilt:
+            self._log.error("accepted_file_unreadable", path=str(path))
+        return memos, Scene(
+            term=self._term_record(lock),
+            node=self._node_record(),
+            owned_buckets=self._settings.owned_buckets,
+            num_buckets=self._settings.num_buckets,
+            ttl=self._ttl,
+            paths=paths,
+            attached=frozenset(memos),
+            served=frozenset(term for each in found for term in each.generation.served),
+            silent=locked_generations(paths) - {each.generation.number for each in found},
+            accepted={submission.id: submission for submission in submissions},
+        )
+
+    def _term_record(self, lock: NodeLock) -> TermRecord:
+        return TermRecord(
+            term=self.name,
+            node=self._settings.node,
+            node_id=self._node_id,
+            boot_id=boot_id(),
+            lock_inode=lock.inode,
+            started_at=datetime.now(UTC),
+        )
+
+    def _node_record(self) -> NodeRecord:
+        settings = self._settings
+        return NodeRecord(
+            node=settings.node,
+            node_id=self._node_id,
+            term=self.name,
+            host=host_name(),
+            boot_id=boot_id(),
+            pid=os.getpid(),
+            version=version("chong"),
+            ttl=self._ttl,
+            limits={"node": settings.max_parallel, "per_bucket": settings.max_parallel_per_bucket},
+            started_at=datetime.now(UTC),
+        )
+
+    def _contact(self, scene: Scene) -> None:
+        """In the store's thread: the term's first contact; tried until it succeeds."""
+        try:
+            findings = find(self._store, scene)
+        except StoreUnavailable as error:
+            self.loop.call(partial(self._store_not_met, scene, error))
+        except BaseException as error:  # noqa: BLE001 - it makes the term impossible, whatever it is
+            self.loop.call(partial(self._meet, error))
+        else:
+            self.loop.call(partial(self._store_met, findings))
+
+    def _store_not_met(self, scene: Scene, error: StoreUnavailable) -> None:
+        self._log.warning("waiting_for_store", error=str(error))
+        self._meet(None)
+        self.loop.later(CONTACT_RETRY, partial(self._courier.do, partial(self._contact, scene)))
+
+    def _store_met(self, findings: Findings) -> None:
+        self.node.adopt_buckets(findings.num_buckets)
+        self._takeover.carry_out(findings, self.node)
+        self._processes.retire_old()
+        judge = Judge(self._store, self.name)
+        self._takeover.judge_later(findings, judge, self.node, every=min(1.0, self._settings.renewal))
+        for ticker in self._tickers:
+            self._last.callback(ticker.close, CLOSE_SECONDS)
+            ticker.start()
+        self.node.begin_accepting(findings.unsaved)
+        self._meet(None)
+
+    def _meet(self, error: BaseException | None) -> None:
+        """Let `begin` go on; an error that comes after it ends the main loop."""
+        if self._met.done():
+            if error is not None:
+                raise error
+        elif error is None:
+            self._met.set_result(None)
+        else:
+            self._met.set_exception(error)
+
+    def _run(self) -> None:
+        try:
+            self.loop.run(self.node.turn)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the term must end and say so
+            self.fault = error
+            self._log.critical("main_loop_failed", error=repr(error), exc_info=error)
+            if not self._met.done():
+                self._met.set_exception(error)
+
+    # --- the end -----------------------------------------------------------------------------------------------
+
+    def end(self, drain_until: Callable[[], float]) -> None:
+        """Drain until the monotonic second that `drain_until` says at each look, then stop what is left, and flush."""
+        try:
+            self._log.info("draining", seconds=round(max(0.0, drain_until() - time.monotonic()), 1))
+            self.call(self.node.drain)
+            self._wait_until(lambda: not self.queue.running, drain_until)
+            self.call(self.node.stop_all)
+            patience = time.monotonic() + self.call(self.node.longest_ladder) + FLUSH_SECONDS
+            self._wait_until(lambda: not self.queue.running, lambda: patience)
+            flushed_by = time.monotonic() + FLUSH_SECONDS
+            self._wait_until(lambda: self.node.is_quiet, lambda: flushed_by)
+            if len(self._outbox):
+                self._log.error("unsent", writes=len(self._outbox))
+        finally:
+            self._end()
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Run a function in the main loop's thread, here when that is not running."""
+        if not self._thread.is_alive():
+            return function()
+        answer: Future[T] = Future()
+        self.loop.call(partial(_settle, answer, function))
+        deadline = time.monotonic() + CLOSE_SECONDS
+        while True:
+            try:
+                return answer.result(LOOK)
+            except TimeoutError:
+                if not self._thread.is_alive() or time.monotonic() > deadline:
+                    raise self.fault or TimeoutError("the main loop does not answer") from None
+
+    def _wait_until(self, condition: Callable[[], bool], until: Callable[[], float]) -> None:
+        while not self.call(condition) and time.monotonic() < until():
+            time.sleep(LOOK)
+
+    def _end(self) -> None:
+        """Whatever has begun ends, in the opposite order; each part gets its chance though others fail."""
+        with self._last:
+            self._last.callback(self._stop_loop)
+            self._last.callback(self._end_processes)
+
+    def _end_processes(self) -> None:
+        self.call(self._processes.end)
+        patience = time.monotonic() + CLOSE_SECONDS
+        self._wait_until(lambda: self._processes.is_empty, lambda: patience)
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+
+    def _stop_loop(self) -> None:
+        self.loop.call(self.loop.end)
+        if self._thread.ident is not None:
+            self._thread.join(CLOSE_SECONDS)
+
+
+def _settle(answer: Future[T], function: Callable[[], T]) -> None:
+    try:
+        answer.set_result(function())
+    except BaseException as error:
+        answer.set_exception(error)
+        raise
