@@ -48,6 +48,7 @@ def submit(
 
     Prints the id of the accepted task. Parameters go over the node's own socket and never leave it.
     """
+    call.check_node()
     submission = Submission(name=name, key=key, params=read_params(params, assignments), unique_key=unique)
     if wait:
         with reach(call) as reached:

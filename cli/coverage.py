@@ -38,7 +38,6 @@ class Owners:
     by_bucket: dict[int, list[str]]
     everywhere: list[str]
     live: frozenset[str]
-    declared: frozenset[int]
 
     def of(self, bucket: int | None) -> tuple[str, ...]:
         declared = self.by_bucket.get(bucket, []) if bucket is not None else []
@@ -66,18 +65,17 @@ def owners_of(policy: BucketPolicy, declared: Sequence[BucketDeclaration], nodes
         by_bucket=dict(by_bucket),
         everywhere=sorted(known - partitioned),
         live=frozenset(node.node for node in nodes if node.is_live),
-        declared=frozenset(claim.bucket for claim in declared),
     )
 
 
 def bucket_rows(
     policy: BucketPolicy, owners: Owners, loads: Sequence[BucketLoad], is_mine: Callable[[int | None], bool]
 ) -> list[BucketRow]:
-    """Buckets that somebody declared or that have open work; as soon as there is a partition, the others too."""
+    """Every bucket, as soon as there is a node; before that those with open work."""
     by_bucket = {load.bucket: load for load in loads}
-    shown = set(by_bucket) | owners.declared
-    if owners.by_bucket:
-        shown |= {bucket for bucket in range(policy.num_buckets) if not owners.of(bucket)}
+    shown: set[int | None] = set(by_bucket)
+    if owners.by_bucket or owners.everywhere:
+        shown |= set(range(policy.num_buckets))
     ordered = sorted(shown, key=lambda bucket: -1 if bucket is None else bucket)
     return [_row(bucket, owners, by_bucket.get(bucket), mine=is_mine(bucket)) for bucket in ordered]
 

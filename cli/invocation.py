@@ -33,6 +33,14 @@ class Invocation:
         pinned = read_identity(Paths(self.state, self.state).identity)
         return pinned.node if pinned else default_node()
 
+    def check_node(self) -> None:
+        """For what is handed to this node's supervisor: another node's work does not belong into its socket."""
+        pinned = read_identity(Paths(self.state, self.state).identity)
+        if pinned is not None and self.named_node not in (None, pinned.node):
+            raise ConfigurationError(
+                f"--node: expected {pinned.node}, whose state directory {self.state} is, got {self.named_node}"
+            )
+
     @property
     def paths(self) -> Paths:
         return Paths(self.state, self.named_runtime or default_runtime_dir(self.node, self.state))

@@ -195,7 +195,7 @@ class Command:
     """An operator's request. It is claimed by the task's node, then completed with an outcome, or released.
 
     `outcome`: `done` (the intent is recorded), `too_late` (the task had ended), `refused` (with `detail`),
-    `superseded` (a later command of the same task undid it).
+    `superseded` (another command of the same task came before it could take effect, and made it void).
     """
 
     id: str

@@ -50,9 +50,11 @@ class Session:
         label: str,
         connect: Callable[[], sqlite3.Connection],
         connection: sqlite3.Connection | None = None,
+        is_same_file: Callable[[], bool] = lambda: True,
     ) -> None:
         self._label = label
         self._connect = connect
+        self._is_same_file = is_same_file
         self._connection = connection
         self._lock = threading.Lock()
         self._pid = os.getpid()
@@ -69,6 +71,7 @@ class Session:
             )
         with self._lock:
             try:
+                self._check_identity()
                 yield self._opened()
             except sqlite3.Error as error:
                 if primary_code(error) in _DOUBTFUL:
@@ -115,6 +118,11 @@ class Session:
         if self._connection is None:
             self._connection = self._connect()
         return self._connection
+
+    def _check_identity(self) -> None:
+        """A file that was removed or replaced takes writes all the same, and nobody would ever read them."""
+        if not self._is_same_file():
+            raise StoreUnavailable(f"store {self._label} was removed or replaced while it was in use: put it back")
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None

@@ -57,6 +57,7 @@ class SqliteTaskStore(TableStore):
         self._closed = False
         check_place(self._path, create=create)
         self._threads.session = self._new_session(opened(self._path, create=create, deadline=deadline))
+        self._identity = _identity_of(self._path)
         self._log = LogKeeper(self._new_session()) if checkpoints else None
 
     def close(self) -> None:
@@ -82,7 +83,7 @@ class SqliteTaskStore(TableStore):
         return session
 
     def _new_session(self, connection: sqlite3.Connection | None = None) -> Session:
-        session = Session(str(self._path), self._connect, connection)
+        session = Session(str(self._path), self._connect, connection, self._is_same_file)
         with self._sessions_lock:
             if self._closed:
                 raise StoreUnavailable(f"store {self._path} is closed")
@@ -93,6 +94,18 @@ class SqliteTaskStore(TableStore):
     def _connect(self) -> sqlite3.Connection:
         """Another connection to the file that was there: it may not vanish and come back empty."""
         return connect(self._path, mode="rw", deadline=self._deadline)
+
+    def _is_same_file(self) -> bool:
+        return _identity_of(self._path) == self._identity
+
+
+def _identity_of(path: Path) -> tuple[int, int] | None:
+    """By name, never by opening it: that would drop SQLite's locks."""
+    try:
+        facts = path.stat()
+    except OSError:
+        return None
+    return facts.st_dev, facts.st_ino
 
 
 class LogKeeper:

@@ -1,8 +1,10 @@
 """The task definitions of a generation, as its forkserver wrote them down."""
 
 import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from chong.store.errors import Refused
 from chong.store.model import CatalogueEntry
@@ -18,6 +20,17 @@ class Task:
     module: str
     parameters: str
     options: Options
+    required: frozenset[str] = frozenset()
+    optional: frozenset[str] = frozenset()
+    accepts_any: bool = False
+
+    def check_names(self, params: Mapping[str, Any]) -> None:
+        """Refused when parameters are missing or unknown: such a run could only fail, again and again."""
+        missing = sorted(self.required.difference(params))
+        strange = [] if self.accepts_any else sorted(set(params) - self.required - self.optional)
+        if missing or strange:
+            got = ", ".join([*(f"no {name!r}" for name in missing), *(f"an unknown {name!r}" for name in strange)])
+            raise Refused(f"task {self.name!r}: expected parameters {self.parameters}, got {got}"[:500])
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +68,9 @@ def read_catalogue(path: Path) -> Catalogue:
             item["module"],
             item["parameters"],
             options_from(item["options"]),
+            frozenset(item["accepts"]["required"]),
+            frozenset(item["accepts"]["optional"]),
+            item["accepts"]["any"],
         )
         for item in content["tasks"]
     }

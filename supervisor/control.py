@@ -15,6 +15,8 @@ LINE_LIMIT = 1024 * 1024
 CHUNK = 64 * 1024
 MAX_CALLERS = 500
 ACCEPT_AGAIN = 0.1
+CHUNKS_A_TURN = 2
+UNSENT_LIMIT = 1024 * 1024
 
 Answer = Callable[[dict[str, Any]], None]
 Handler = Callable[[dict[str, Any], Answer], None]
@@ -73,11 +75,14 @@ class _Caller:
         loop.watch(connection.fileno(), self._turn, write=True)
 
     def read(self) -> None:
-        while self._is_open:
+        """Read what has come, but no more than is fair to others; the rest follows in the next turn of the loop."""
+        for _ in range(CHUNKS_A_TURN):
+            if not self._is_open or len(self._unsent) > UNSENT_LIMIT:
+                return  # whoever does not take its answers asks nothing more: `_turn` comes when they have left
             try:
                 data = self._connection.recv(CHUNK)
             except BlockingIOError:
-                break
+                return
             except OSError:
                 data = b""
             if not data:
@@ -85,6 +90,7 @@ class _Caller:
                 return
             self._received += data
             self._handle_lines()
+        self._loop.call(self.read)
 
     def close(self) -> None:
         if self._is_open:

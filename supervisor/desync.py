@@ -19,7 +19,16 @@ def desynced(step: Step, _: e.Desynced) -> None:
     if step.state.has_process:
         step.signal(signal.SIGKILL)
     elif step.state.phase is not Phase.SPAWNING:
+        _note_stored_end(step)
         _let_go(step)
+
+
+def _note_stored_end(step: Step) -> None:
+    """The run had ended, and its end was on the way to the store when the other writer came first."""
+    task = step.state.task
+    exit_ = Exit(task.exit_code, task.exit_signal)
+    if step.state.phase is Phase.ENDED and exit_.is_known:
+        step.note("late_result", _describe_end(step.state, exit_))
 
 
 def _let_go(step: Step) -> None:

@@ -209,9 +209,10 @@ class AnswerCommand:
 
 @dataclass(frozen=True, slots=True)
 class Beaten:
-    """The task made progress."""
+    """The task made progress at that time."""
 
     progress: Progress
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import os
 import resource
 import signal
 import sys
+import time
 from pathlib import Path
 
 import click
@@ -20,7 +21,7 @@ from chong.supervisor.paths import Paths, default_node, default_state_dir
 from chong.supervisor.settings import Settings
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 0.1
 LOG_SECONDS = 2.0
 
 
@@ -107,14 +108,21 @@ def _run_node(settings: Settings, url: str) -> BaseException | None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, hard), hard))
     with open_store(url, checkpoints=True) as store:
         controller = Controller(store=store, settings=settings)
-        while signal.sigtimedwait(SIGNALS, LOOK_SECONDS) is None:
+        while not _is_asked_to_end():
             if controller.fault is not None:
                 return controller.fault
+            time.sleep(LOOK_SECONDS)
         controller.close_in_thread()
         while not controller.wait(LOOK_SECONDS):
-            if signal.sigtimedwait(SIGNALS, 0) is not None:
+            if _is_asked_to_end():
                 controller.hurry()
         return controller.fault
+
+
+def _is_asked_to_end() -> bool:
+    # Never with a time to wait: interrupted by a SIGCONT past it, CPython's sigtimedwait returns uninitialised memory
+    # for a signal (3.11), and a supervisor that was only frozen for a while would end.
+    return signal.sigtimedwait(SIGNALS, 0) is not None
 
 
 def run() -> None:

@@ -84,6 +84,10 @@ class Node:
         """A task that had ended before this term."""
         self._spool.drop(task.id, task.attempt)
 
+    def complain_of_store(self, task_id: str) -> None:
+        """The store does not know a task that has run here: it is not run again behind anybody's back."""
+        self._log.error("store_went_back", task=task_id, accepted="its submission is kept, and left alone")
+
     def release(self, run: str) -> None:
         """A run whose end a former term had stored."""
         self.processes.release(run)
@@ -327,7 +331,9 @@ class Node:
         self._outbox.make_room()
         if self.catalogue is None:
             raise AssertionError("submissions wait for the catalogue")
-        state, save = self.admission.admit(submission, self.catalogue.find(submission.name), datetime.now(UTC))
+        definition = self.catalogue.find(submission.name)
+        definition.check_names(submission.params)
+        state, save = self.admission.admit(submission, definition, datetime.now(UTC))
         self._spool.keep(submission)
         self.tasks.add(state, [save])
         self.enqueue(state.task.id)

@@ -107,7 +107,7 @@ class Processes:
             self._add_channel(run, worker, found.generation)
             memos[run] = worker.body.get("memo")
             if worker.body["exited"]:
-                self._early_exits[run] = Exit(worker.body["code"], worker.body["signal"])
+                self._early_exits[run] = _told_exit(worker)
         return memos
 
     def retire_old(self) -> None:
@@ -189,7 +189,7 @@ class Processes:
             self._asked.pop(run, None)
             self._listener.happened(run, e.SpawnRefused(str(message.body["reason"])), f"{run}.refused", None)
         elif message.op is Report.EXITED:
-            self._on_exit(run, Exit(message.body["code"], message.body["signal"]))
+            self._on_exit(run, _told_exit(message))
 
     def _on_hello(self, generation: Generation, hello: Message) -> None:
         # A term that has lost a forkserver cannot prove by the next one that a run was never forked.
@@ -379,7 +379,7 @@ class Processes:
             self._abandoned.discard(run)
             self.release(run)
             return
-        self._listener.happened(run, e.Exited(exit_), f"{run}.exit", datetime.now(UTC))
+        self._listener.happened(run, e.Exited(exit_), f"{run}.exit", exit_.at)
 
     # --- workers whose forkserver died -------------------------------------------------------------------------
 
@@ -395,6 +395,11 @@ class Processes:
         if exit_.is_known:  # a zombie of ours keeps the group's number from anybody else
             channel.signal(signal.SIGKILL, group=True)
         self._on_exit(channel.run, exit_)
+
+
+def _told_exit(message: Message) -> Exit:
+    at = message.body["at"]
+    return Exit(message.body["code"], message.body["signal"], None if at is None else datetime.fromtimestamp(at, UTC))
 
 
 def _exit_of(pidfd: int) -> Exit:

@@ -4,6 +4,7 @@ Runs in the store thread. Reads, adopts, and sorts; the main loop then acts on w
 """
 
 import json
+import shutil
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,11 +15,12 @@ from typing import Any
 from chong.store.buckets import DEFAULT_NUM_BUCKETS, BucketPolicy
 from chong.store.contract import TaskStore
 from chong.store.errors import ConfigurationError
-from chong.store.model import NodeRecord, TaskSnapshot, TermRecord, Transition
+from chong.store.model import NodeRecord, Note, TaskSnapshot, TermRecord, Transition
 from chong.store.query import MAX_LIMIT, TaskQuery
 from chong.store.states import RUNS, WAITING, Status
 from chong.supervisor.paths import Paths
 from chong.supervisor.submission import Submission
+from chong.supervisor.verdict import Exit
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,8 @@ class Findings:
     """Queued or retrying, its submission is gone."""
     unsaved: list[Submission] = field(default_factory=list)
     """Accepted, and not in the store yet."""
+    forgotten: list[str] = field(default_factory=list)
+    """Accepted and begun here, but unknown to the store: it was replaced by an older or an empty one."""
     ended: list[TaskSnapshot] = field(default_factory=list)
     """Accepted, and final in the store."""
     stored_runs: list[str] = field(default_factory=list)
@@ -75,6 +79,7 @@ def find(store: TaskStore, scene: Scene) -> Findings:
     """
     findings = Findings(num_buckets=_agree_on_buckets(store, scene))
     terms = {record.term: record for record in store.terms(scene.node.node)}
+    _refuse_namesake(store, scene)
     store.register_term(scene.term, scene.node)
     parted = not BucketPolicy(findings.num_buckets).covers_all(scene.owned_buckets)
     store.declare_buckets(scene.node.node, scene.owned_buckets if parted else None)
@@ -84,6 +89,7 @@ def find(store: TaskStore, scene: Scene) -> Findings:
     _sort_waiting(scene, findings, [task for task in tasks.values() if task.status in WAITING])
     _sort_attached(store, scene, findings, {task.run for task, _ in findings.running})
     _sort_accepted(store, scene, findings, tasks)
+    _clear_runs(store, scene, {task.run for task in runs})
     return findings
 
 
@@ -96,6 +102,16 @@ def _agree_on_buckets(store: TaskStore, scene: Scene) -> int:
     if recorded != wanted:
         raise ConfigurationError(f"number of buckets: expected {recorded} as the deployment has recorded, got {wanted}")
     return wanted
+
+
+def _refuse_namesake(store: TaskStore, scene: Scene) -> None:
+    """Two living nodes of one name would take each other's commands, and each would take the other's work for lost."""
+    for other in store.nodes():
+        if other.node == scene.node.node and other.node_id != scene.node.node_id and other.is_live:
+            raise ConfigurationError(
+                f"node {other.node!r}: expected a name of its own, another state directory uses it "
+                f"on {other.host} (process {other.pid}); give this one another --node"
+            )
 
 
 def _open_tasks(store: TaskStore, node: str) -> Iterable[TaskSnapshot]:
@@ -169,10 +185,41 @@ def _sort_accepted(store: TaskStore, scene: Scene, findings: Findings, tasks: Ma
         if task_id in tasks:
             continue
         found = store.get(task_id)
-        if found is None:
+        if found is None and scene.paths.log_of(f"{task_id}.1").exists():
+            findings.forgotten.append(task_id)  # it would run a second time
+        elif found is None:
             findings.unsaved.append(submission)
         elif found.status.is_final:
             findings.ended.append(found)
+
+
+def _clear_runs(store: TaskStore, scene: Scene, open_runs: set[str]) -> None:
+    """Directories of runs that are over: a former term was killed before it could remove them.
+
+    What a forkserver left of a run that was called `lost` meanwhile is evidence that came too late.
+    """
+    for directory in scene.paths.runs.glob("*.*"):
+        run = directory.name
+        if run in open_runs or run in scene.attached:
+            continue
+        remains = read_remains(directory)
+        task = store.get(run.rpartition(".")[0]) if remains is not None else None
+        if remains is not None and task is not None and task.status is Status.LOST and task.run == run:
+            store.append([_late(task, scene.term.term, remains)])
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _late(task: TaskSnapshot, actor: str, remains: "Remains") -> Note:
+    said = "a result" if any(b'"result"' in frame for frame in remains.frames) else "no result"
+    how = Exit(remains.code, remains.signal).describe()
+    return Note(
+        task_id=task.id,
+        kind="late_result",
+        at=remains.at,
+        actor=actor,
+        event_id=f"{task.run}.remains",
+        detail=f"attempt {task.attempt} ended with {said} and {how}, told by its forkserver",
+    )
 
 
 def running_seconds(history: list[Transition], now: datetime) -> float:
@@ -197,6 +244,7 @@ class Remains:
 
     code: int | None
     signal: int | None
+    at: datetime
     frames: tuple[bytes, ...]
 
 
@@ -205,6 +253,6 @@ def read_remains(run_dir: Path) -> Remains | None:
     try:
         content: Any = json.loads((run_dir / "remains.json").read_text(encoding="utf-8"))
         frames = tuple(json.dumps(frame, ensure_ascii=False).encode() for frame in content["frames"])
-        return Remains(content["code"], content["signal"], frames)
-    except (OSError, ValueError, KeyError, TypeError):
+        return Remains(content["code"], content["signal"], datetime.fromtimestamp(content["at"], UTC), frames)
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return None

@@ -42,7 +42,7 @@ def taken_over(step: Step, _: e.TakenOver) -> None:
 
 
 def checkpointed(step: Step, checkpointed: e.Checkpointed) -> None:
-    step.do(e.Beaten(checkpointed.progress))
+    step.do(e.Beaten(checkpointed.progress, step.event.at))
 
 
 def answered(step: Step, answered: e.Answered) -> None:

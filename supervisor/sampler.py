@@ -28,8 +28,8 @@ class Sampler:
                 process = psutil.Process(pid)
                 with process.oneshot():
                     times, memory = process.cpu_times(), process.memory_info()
-            except psutil.Error:
-                continue  # it has just ended
+            except (psutil.Error, OSError):
+                continue  # it has just ended, or there is no descriptor to look at it
             most = max(self._most.get(task_id, 0), memory.rss)
             used[task_id] = Usage(times.user + times.system, memory.rss, most)
         self._most = {task_id: usage.max_rss_bytes or 0 for task_id, usage in used.items()}

@@ -56,6 +56,8 @@ class Takeover:
             self._wait_on(node, task)
         for task in findings.ended:
             node.drop(task)
+        for task_id in findings.forgotten:
+            node.complain_of_store(task_id)
 
     def judge_later(self, findings: Findings, judge: Judge, node: Node, *, every: float) -> None:
         """Watch the leases of the doubtful ones in the background."""
@@ -134,12 +136,12 @@ def _replay(task: TaskSnapshot, remains: Remains, run_dir: Path) -> list[Happene
         try:
             frame = decode_up(data)
             what = interpret(frame, run_dir)
-            if not isinstance(what, e.Ready | e.Answered | e.Checkpointed):
+            if not isinstance(what, e.Ready | e.Answered):
                 happened.append((what, f"{task.run}.{frame.number}", time_of(frame)))
         except ProtocolError:
             continue  # junk of the worker's own; the frames around it still count
     if not any(isinstance(what, e.ResultArrived | e.FailureArrived) for what, _, _ in happened):
         failure = Failure(FailureKind.CRASHED, "orphaned", ORPHANED)
-        happened.append((e.FailureArrived(failure), f"{task.run}.orphaned", datetime.now(UTC)))
-    happened.append((e.Exited(Exit(remains.code, remains.signal)), f"{task.run}.exit", datetime.now(UTC)))
+        happened.append((e.FailureArrived(failure), f"{task.run}.orphaned", remains.at))
+    happened.append((e.Exited(Exit(remains.code, remains.signal)), f"{task.run}.exit", remains.at))
     return happened

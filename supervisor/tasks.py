@@ -161,7 +161,7 @@ class Tasks:
         self._outbox.add_completion(effect.completion)
 
     def _beat(self, state: TaskState, effect: e.Beaten) -> None:
-        self._outbox.add_beat(Beat(state.task.id, datetime.now(UTC), effect.progress))
+        self._outbox.add_beat(Beat(state.task.id, effect.at, effect.progress))
 
     def _spawn(self, state: TaskState, _: e.Spawn) -> None:
         task = state.task
@@ -174,9 +174,14 @@ class Tasks:
             params = self._spool.params(state.task.id)
             last = self._spool.last_state(state.task.id)
             frame = go_frame(go.number, state, params, last, self._paths.run_dir(state.task.run))
-        except (OSError, ValueError, ConfigurationError) as error:
+        except (FileNotFoundError, ValueError, ConfigurationError) as error:
             gone = Failure(FailureKind.PROTOCOL, "params_gone", f"the parameters cannot be handed over: {error}"[:500])
             self._later(state, e.FailureArrived(gone), "params_gone")
+            return
+        except OSError as error:  # of the node, not of the task: it was not told to go, and starts another time
+            self._log.error("go_not_sent", task=state.task.id, error=str(error))
+            self.put(replace(state, phase=Phase.FORKED))
+            self._later(state, e.GiveUpStart(), "not_sent")
             return
         self.processes.send(state.task.run, frame, wake=False)  # it waits for this frame
 

@@ -3,11 +3,14 @@
 import os
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 ADDRESS_LIMIT = 107
+BACKLOG = 1024
+BACKLOG_LOOK = 0.02
 
 
 @contextmanager
@@ -30,7 +33,7 @@ def listen(path: Path, kind: socket.SocketKind) -> socket.socket:
         with _address(path) as address:
             listener.bind(address)
         path.chmod(0o600)
-        listener.listen(128)
+        listener.listen(BACKLOG)
     except OSError:
         listener.close()
         raise
@@ -40,14 +43,27 @@ def listen(path: Path, kind: socket.SocketKind) -> socket.socket:
 def connect(path: Path, kind: socket.SocketKind, timeout: float) -> socket.socket:
     """Connect, and send and receive within `timeout` seconds from then on; OSError when nobody listens."""
     connection = socket.socket(socket.AF_UNIX, kind | socket.SOCK_CLOEXEC)
-    connection.settimeout(timeout)
+    deadline = time.monotonic() + timeout
     try:
+        connection.settimeout(timeout)
         with _address(path) as address:
-            connection.connect(address)
+            while not _is_connected(connection, address, deadline):
+                time.sleep(BACKLOG_LOOK)
     except OSError:
         connection.close()
         raise
     return connection
+
+
+def _is_connected(connection: socket.socket, address: str, deadline: float) -> bool:
+    """False while the backlog is full: with a time-out set, the kernel does not wait for room in it."""
+    try:
+        connection.connect(address)
+    except BlockingIOError:
+        if time.monotonic() >= deadline:
+            raise
+        return False
+    return True
 
 
 def peer_user(connection: socket.socket) -> int:

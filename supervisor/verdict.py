@@ -6,6 +6,7 @@ failure, then the exit status.
 
 import signal
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from chong.store.model import Failure, FailureKind
@@ -18,6 +19,8 @@ class Exit:
 
     code: int | None = None
     signal: int | None = None
+    at: datetime | None = None
+    """When, where that was seen; None for now."""
 
     @property
     def is_known(self) -> bool:

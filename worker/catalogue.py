@@ -27,8 +27,10 @@ class Catalogue:
     errors: list[dict[str, str]] = field(default_factory=list)
 
     def load(self, modules: list[str]) -> None:
-        """A module that fails costs only its own tasks."""
+        """A module that raises costs only its own tasks; one that hangs or ends the process costs this generation."""
         for name in dict.fromkeys([*modules, *_installed_modules()]):
+            # One that hangs or ends the process leaves its name in the generation's log.
+            os.write(2, f"chong: importing {name}\n".encode("utf-8", "backslashreplace"))
             try:
                 found = [item for item in vars(importlib.import_module(name)).values() if type(item) is Definition]
             except BaseException as error:  # noqa: BLE001 -- SystemExit too: a module may call sys.exit
@@ -72,6 +74,18 @@ def _entry(definition: Definition) -> dict[str, Any]:
         "module": str(definition.module),
         "options": asdict(definition.options),
         "parameters": _parameters(definition),
+        "accepts": _accepts(definition),
+    }
+
+
+def _accepts(definition: Definition) -> dict[str, Any]:
+    """The names that parameters must and may have, so that a submission can be refused before it costs a run."""
+    rest = list(inspect.signature(definition.function).parameters.values())[1:]
+    named = [p for p in rest if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    return {
+        "required": [p.name for p in named if p.default is p.empty],
+        "optional": [p.name for p in named if p.default is not p.empty],
+        "any": any(p.kind is p.VAR_KEYWORD for p in rest),
     }
 
 

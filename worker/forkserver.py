@@ -5,11 +5,12 @@ It is told what to do by one supervisor at a time; the next is accepted once the
 end. What it knows of a run it keeps until the release, so that a supervisor may die at any instant.
 """
 
+import math
 import os
 import signal
 import sys
 from collections.abc import Callable
-from time import monotonic
+from time import monotonic, time
 from typing import Any, NoReturn
 
 from chong.worker.birth import Nursery, bear
@@ -185,7 +186,9 @@ class Forkserver:
             identity = Held.identity_of(log)
         finally:
             os.close(log)
-        held = Held(spawn.run, newborn.pid, newborn.pidfd, newborn.channel, spawn.memo, spawn.title, identity)
+        held = Held(
+            spawn.run, newborn.pid, newborn.pidfd, newborn.channel, spawn.memo, spawn.title, identity, born=boot_time()
+        )
         try:
             self._watch.add(held.pidfd, lambda: self._end(held))
         except OSError:
@@ -200,7 +203,7 @@ class Forkserver:
         if status is None:
             return
         self._watch.drop(held.pidfd)
-        held.status = status
+        held.status, held.ended_at = status, time()
         held.signal_group(signal.SIGKILL)
         self._ending[held.run] = held
         self._sweep()
@@ -235,7 +238,7 @@ class Forkserver:
         """Before the attach nothing: its list will say so."""
         code, number = held.status or (None, None)
         if self._control is not None and self._control.attached:
-            self._say(Report.EXITED, run=held.run, code=code, signal=number)
+            self._say(Report.EXITED, run=held.run, code=code, signal=number, at=held.ended_at)
 
     def _release(self, run: object) -> None:
         held = self._runs.get(run) if isinstance(run, str) else None
@@ -289,8 +292,10 @@ def main(argument: str) -> None:
     settings = ForkserverSettings.parse(argument)
     foundation = Foundation.lay(settings)
     catalogue = Catalogue()
+    signal.alarm(math.ceil(settings.import_timeout))  # default action: an import that never ends, ends with us
     catalogue.load(list(settings.modules))
     catalogue.write(settings.catalogue)
+    signal.alarm(0)
     foundation.settle()
     Forkserver(settings, foundation, catalogue).serve()
     signal.alarm(EXIT_SECONDS)  # default action: a handler that hangs ends with us

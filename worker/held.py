@@ -19,7 +19,9 @@ class Held:
     memo: Any
     title: str
     log: tuple[int, int]  # device and inode
+    born: float = 0.0  # seconds since the boot
     status: Status | None = None
+    ended_at: float | None = None  # seconds since the epoch
     exited: bool = False  # it ended, and nothing of it is left
     released: bool = False
 
@@ -36,7 +38,7 @@ class Held:
         """What an attach hears of it."""
         code, number = self.status if self.exited and self.status else (None, None)
         identity = {"run": self.run, "pid": self.pid, "memo": self.memo, "title": self.title}
-        return identity | {"code": code, "signal": number, "exited": self.exited}
+        return identity | {"code": code, "signal": number, "at": self.ended_at, "exited": self.exited}
 
     def descriptors(self) -> tuple[int, ...]:
         return () if self.released else (self.channel, self.pidfd)

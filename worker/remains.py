@@ -11,9 +11,10 @@ from chong.worker.wire import FRAME_LIMIT, ProtocolError, decode
 
 
 def write_remains(runs: str, held: Held) -> None:
-    """`<runs>/<run>/remains.json`: run, memo, code, signal, and the frames that nobody had popped, in order."""
+    """`<runs>/<run>/remains.json`: run, memo, code, signal, at, and the frames that nobody had popped, in order."""
     code, number = held.status or (None, None)
-    remains = {"run": held.run, "memo": held.memo, "code": code, "signal": number, "frames": _drain(held.channel)}
+    end = {"code": code, "signal": number, "at": held.ended_at}
+    remains = {"run": held.run, "memo": held.memo, **end, "frames": _drain(held.channel)}
     data = encode_plain(remains).encode("utf-8", "backslashreplace")
     write_file(Path(runs, held.run, "remains.json"), data)
 

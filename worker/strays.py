@@ -9,6 +9,7 @@ from chong.worker.birth import MARKER
 from chong.worker.held import Held
 
 _MARKER = f"{MARKER}=".encode()
+TICK = 1 / os.sysconf("SC_CLK_TCK")
 
 
 class Strays:
@@ -38,7 +39,21 @@ class Strays:
 
     def _owner(self, pid: int) -> str | None:
         known = self._owners.get(pid)
-        return known or self._owner_by_group(pid) or _owner_by_marker(pid) or self._owner_by_log(pid)
+        found = known or self._owner_by_group(pid) or _owner_by_marker(pid) or self._owner_by_log(pid)
+        return found or self._owner_by_age(pid)
+
+    def _owner_by_age(self, pid: int) -> str | None:
+        """One that has cast off group, marker and log belongs to some run that was there before it.
+
+        As long as several of those live it cannot be told which; the last of them to end takes it along. A child that
+        is older than every run is a task module's own.
+        """
+        start = _start_of(pid)
+        elders = [held for held in self._runs.values() if start is not None and held.born <= start + TICK]
+        living = [held for held in elders if held.is_alive]
+        if len(elders) == 1 or (elders and not living):
+            return elders[-1].run
+        return None
 
     def _owner_by_group(self, pid: int) -> str | None:
         try:
@@ -54,6 +69,21 @@ class Strays:
         except OSError:
             return None
         return next((held.run for held in self._runs.values() if held.log in files), None)
+
+
+def _start_of(pid: int) -> float | None:
+    """When a process started, in seconds since the boot."""
+    try:
+        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        words = os.read(descriptor, 4096).rpartition(b")")[2].split()
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return int(words[19]) * TICK
 
 
 def end_stray(pid: int) -> int | None:

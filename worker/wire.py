@@ -59,7 +59,7 @@ class Up(StrEnum):
 
 
 class Order(StrEnum):
-    """Supervisor to forkserver. `list exit release hold` never change between versions."""
+    """Supervisor to forkserver. `attach` and `release` never change between versions, nor what they lead to."""
 
     ATTACH = "attach"  # term (null: serve, but do not count it as served): the answer to hello; the list follows
     SPAWN = "spawn"  # run, log, title, memo: fork a worker; idempotent by run
@@ -73,11 +73,11 @@ class Report(StrEnum):
     HELLO = (
         "hello"  # protocol, generation, pid, served (term before or null), catalogue; the leash's write end beside it
     )
-    WORKER = "worker"  # one per unreleased run: run, pid, memo, title, code, signal, exited; S and pidfd beside it
+    WORKER = "worker"  # one per unreleased run: run, pid, memo, title, code, signal, at, exited; S and pidfd beside it
     ATTACHED = "attached"  # the list is complete
     SPAWNED = "spawned"  # run, pid; S and pidfd beside it
     REFUSED = "refused"  # run, reason: the fork failed
-    EXITED = "exited"  # run, code, signal (one of them null) by WNOWAIT, and nothing of the run is left
+    EXITED = "exited"  # run, code, signal (one of them null) by WNOWAIT, at; and nothing of the run is left
 
 
 @dataclass(frozen=True, slots=True)

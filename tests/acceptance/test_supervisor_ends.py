@@ -189,3 +189,34 @@ def test_an_owned_bucket_beyond_the_stores_number_is_refused(place: Supervised):
     """Judged against what the store has, where the command line names no number."""
     place.start("--num-buckets", "8").terminate()
     assert "7" in refused(place, "--owned-buckets", "8")
+
+
+def test_a_supervisor_that_was_frozen_goes_on(node: Supervised):
+    """Longer than its lease, and nobody judged: no signal was meant."""
+    task_id = node.begun("until", path=str(node.root / "open"))
+    os.kill(node.supervisor.pid, signal.SIGSTOP)
+    wait_until(lambda: node.store.leases([task_id])[0].is_past, "the lease to run out")
+    os.kill(node.supervisor.pid, signal.SIGCONT)
+    wait_until(lambda: not node.store.leases([task_id])[0].is_past, "a renewal")
+    (node.root / "open").touch()
+    assert node.end_of(task_id).status is S.SUCCEEDED
+    assert node.events("draining") == []
+
+
+def test_a_run_that_ended_while_it_was_judged_leaves_its_result_as_a_note(node: Supervised):
+    """The supervisor was frozen; its task ended, and somebody called it lost."""
+    task_id = node.begun("until", path=str(node.root / "open"))
+    os.kill(node.supervisor.pid, signal.SIGSTOP)
+    (node.root / "open").touch()
+    node.cli("reconcile")
+    assert node.task(task_id).status is S.LOST
+    os.kill(node.supervisor.pid, signal.SIGCONT)
+    assert "with a result" in node.wait_for_note(task_id, "late_result").detail
+
+
+def test_few_descriptors_cost_starts_and_nothing_else(place: Supervised):
+    """Room for some thirty runs, forty wanted: the others wait, the supervisor stays."""
+    node = place.start("--max-parallel", "40", files=120)
+    ids = [node.submit("span", seconds=0.3) for _ in range(60)]
+    assert {task.status for task in node.ends_of(ids)} == {S.SUCCEEDED}
+    assert node.events("main_loop_failed") == []

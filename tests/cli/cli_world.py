@@ -1,9 +1,12 @@
 """A small deployment to look at: a state directory with a store in it, and `chong` run on it."""
 
+import contextlib
 import json
 import subprocess
 import sys
+import time
 import uuid
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -34,6 +37,16 @@ PATHS: dict[Status, tuple[Status, ...]] = {
     S.STOPPED: (*TO_RUN, S.STOPPING, S.STOPPED),
 }
 TERM = "node-a.1"
+LIMIT = 20.0
+
+
+def wait_until(condition: Callable[[], Any], what: str) -> Any:
+    """What `condition` returns, as soon as it is true."""
+    end = time.monotonic() + LIMIT
+    while not (found := condition()):
+        assert time.monotonic() < end, f"{what}: not within {LIMIT} s"
+        time.sleep(0.005)
+    return found
 
 
 @dataclass(frozen=True)
@@ -57,10 +70,18 @@ class World:
     def __init__(self, state: Path) -> None:
         self.state = state
         self.path = state / "chong.db"
-        self.store = SqliteTaskStore(self.path)
+        self._ago = timedelta()
+        self.store = SqliteTaskStore(self.path, clock=lambda: datetime.now(UTC) - self._ago)
         self.last_id = ""
         self.store.record_num_buckets(64)
         self.add_node("node-a", None)
+
+    @contextlib.contextmanager
+    def ago(self, seconds: float) -> Iterator[None]:
+        """The store's clock is so far behind: a lease or a word that is given here has run out long since."""
+        self._ago = timedelta(seconds=seconds)
+        yield
+        self._ago = timedelta()
 
     def add_node(self, node: str, buckets: frozenset[int] | None, *, ttl: float = 30) -> None:
         term = f"{node}.1"

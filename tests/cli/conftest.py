@@ -1,11 +1,14 @@
 """What the tests of the command line share."""
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from cli_world import Answer, World
+from cli_world import Answer, World, wait_until
 
+from chong.cli import wait
 from chong.cli.main import run
 
 
@@ -16,6 +19,23 @@ def world(tmp_path: Path) -> Iterator[World]:
     made = World(state)
     yield made
     made.store.close()
+
+
+@pytest.fixture
+def another_look(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Waits until a command that waits, `chong ... --wait`, has looked again and found nothing yet."""
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        time.sleep(seconds)
+
+    def wait_for_look() -> None:
+        before = len(pauses)
+        wait_until(lambda: len(pauses) > before + 1, "another look")  # the first may have begun before
+
+    monkeypatch.setattr(wait, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
+    return wait_for_look
 
 
 @pytest.fixture

@@ -4,16 +4,15 @@ import json
 import re
 import socket
 import threading
-import time
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from cli_world import S, World
+from cli_world import S, World, wait_until
 
 from chong.store.errors import ConfigurationError, Refused, StoreUnavailable
-from chong.store.model import Action
+from chong.store.model import Action, Command
 from chong.store.query import TaskQuery
 from chong.supervisor.client import Client, refusal_of
 from chong.supervisor.control_client import LINE_LIMIT, SupervisorUnreachable, submit_over
@@ -143,12 +142,16 @@ def test_submit_without_a_supervisor(world: World, chong):
 
 
 @pytest.mark.parametrize(("status", "code"), [(S.SUCCEEDED, 0), (S.FAILED, 1), (S.STOPPED, 1)])
-def test_submit_waits_for_success(world: World, chong, status, code):
+def test_submit_waits_for_success(world: World, chong, another_look, status, code):
     """Exit 0 says that it succeeded, nothing else does."""
 
     def run_it(request: dict) -> dict:
-        threading.Timer(0.1, lambda: world.add(request["name"], status, id=request["id"])).start()
+        threading.Thread(target=end_it, args=(request,), daemon=True).start()
         return accepted(request)
+
+    def end_it(request: dict) -> None:
+        another_look()
+        world.add(request["name"], status, id=request["id"])
 
     FakeSupervisor(world.state / "run" / "control.sock", run_it)
     answer = chong("submit", "n", "--wait", "--json")
@@ -182,8 +185,8 @@ def test_stop_is_requested(world: World, chong):
 
 def test_a_silent_node_is_named(world: World, chong):
     """The request waits for a node that is down, and whoever asks should know."""
-    world.add_node("node-b", None, ttl=0.01)
-    time.sleep(0.02)
+    with world.ago(60):
+        world.add_node("node-b", None)
     task = world.add(node="node-b")
     assert re.search(
         r"; node node-b has been silent for \S+ and acts on it when it is back", chong("stop", task.id).out
@@ -244,26 +247,23 @@ class Node(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        store = self.world.store
-        for _ in range(500):
-            claimed = store.claim_commands("node-a", "node-a.1", lease=timedelta(seconds=30))
-            if claimed:
-                return self.act(claimed[0])
-            time.sleep(0.01)
-        return None
+        self.act(wait_until(self._claim, "a command")[0])
+
+    def _claim(self) -> list[Command]:
+        return self.world.store.claim_commands("node-a", "node-a.1", lease=timedelta(seconds=30))
 
 
-def test_waiting_for_a_stop(world: World, chong):
+def test_waiting_for_a_stop(world: World, chong, another_look):
     """It is in effect when the task has ended."""
     task = world.add()
 
     def act(_):
         stopping = world.move(task, S.STOPPING)
-        time.sleep(0.1)
+        another_look()
         world.move(stopping, S.STOPPED, forced=True)
 
     Node(world, act)
-    answer = chong("stop", task.id, "--wait", "--timeout", "5s")
+    answer = chong("stop", task.id, "--wait", "--timeout", "20s")
     assert answer.code == 0
     assert ": stopped, by force, effective " in answer.out
 
@@ -282,7 +282,7 @@ def test_waiting_for_a_pause_and_a_resume(world: World, chong):
 
     for action, state in (("pause", "paused"), ("resume", "running")):
         Node(world, act)
-        answer = chong(action, task.id, "--wait", "--timeout", "5s")
+        answer = chong(action, task.id, "--wait", "--timeout", "20s")
         assert (answer.code, answer.out) == (0, f"{task.id[-8:]} billing.sync: {state}\n")
 
 
@@ -293,7 +293,7 @@ def test_waiting_ends_with_the_task(world: World, chong, action, status, code):
     """A pause that the end overtook failed; a stop is content with any end that is known."""
     task = world.add()
     Node(world, lambda _: world.move(task, status))
-    answer = chong(action, task.id, "--wait", "--timeout", "5s")
+    answer = chong(action, task.id, "--wait", "--timeout", "20s")
     assert (answer.code, str(status) in answer.out + answer.err) == (code, True)
 
 
@@ -301,7 +301,7 @@ def test_waiting_tells_a_refusal_of_the_node(world: World, chong):
     """The node has the last word."""
     task = world.add()
     Node(world, lambda command: world.store.complete_command(command.id, "refused", "not now"))
-    answer = chong("pause", task.id, "--wait", "--timeout", "5s")
+    answer = chong("pause", task.id, "--wait", "--timeout", "20s")
     assert (answer.code, answer.err) == (1, f"chong: {task.id[-8:]} billing.sync: pause refused: not now\n")
 
 
@@ -327,14 +327,14 @@ def test_client_looks_through_its_filter(world: World):
         Client(world.store, issued_by="a\nb")
 
 
-def test_a_finished_command_needs_its_state(world: World, chong):
+def test_a_finished_command_needs_its_state(world: World, chong, another_look):
     """A resume that only cancelled an open pause is done when the command is."""
     task = world.add()
 
     def act(command):
-        time.sleep(0.1)
+        another_look()
         world.store.complete_command(command.id, "done")
 
     Node(world, act)
-    assert chong("resume", task.id, "--wait", "--timeout", "5s").code == 0
+    assert chong("resume", task.id, "--wait", "--timeout", "20s").code == 0
     assert world.store.commands(task.id)[0].outcome == "done"

@@ -3,12 +3,11 @@
 import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import click
 import pytest
-from cli_world import World, call, clean_environment
+from cli_world import World, call, clean_environment, wait_until
 
 from chong.cli import reach
 from chong.cli.lazy import LazyGroup
@@ -198,8 +197,7 @@ def test_ctrl_c_is_130(world: World):
     task = world.add()
     command = [sys.executable, "-m", "chong.cli", "stop", task.id, "--wait"]
     waiting = subprocess.Popen(command, env=clean_environment(world.state), stderr=subprocess.PIPE)
-    while not world.store.commands(task.id):
-        time.sleep(0.02)
+    wait_until(lambda: world.store.commands(task.id), "its request")
     waiting.send_signal(2)
     _, err = waiting.communicate(timeout=10)
     assert (waiting.returncode, err) == (130, b"")

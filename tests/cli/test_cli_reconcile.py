@@ -1,8 +1,8 @@
 """reconcile: who is called lost, and who is not."""
 
-import threading
 import time
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from cli_world import TERM, S, World
@@ -18,9 +18,33 @@ def ids(answer):
 
 def past(world: World, *names: str, **facts):
     """Running tasks whose lease of 0.3 s is past."""
-    tasks = [world.add(name, ttl=0.3, **facts) for name in names]
-    time.sleep(0.35)
-    return tasks
+    with world.ago(60):
+        return [world.add(name, ttl=0.3, **facts) for name in names]
+
+
+def in_first_pause(monkeypatch, act) -> None:
+    """`act` happens while the leases are being watched: after the first look, before the second."""
+    acts = [act]
+
+    def sleep(seconds: float) -> None:
+        while acts:
+            acts.pop()()
+        time.sleep(seconds)
+
+    monkeypatch.setattr(upkeep, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
+
+
+class SetTime:
+    """In place of the module `time`: to sleep only moves the clock."""
+
+    def __init__(self) -> None:
+        self.slept = 0.0
+
+    def monotonic(self) -> float:
+        return self.slept
+
+    def sleep(self, seconds: float) -> None:
+        self.slept += seconds
 
 
 def test_dry_run_answers_at_once(world: World, chong):
@@ -34,11 +58,11 @@ def test_dry_run_answers_at_once(world: World, chong):
     assert world.store.get(ours.id).status is S.RUNNING
 
 
-def test_a_dead_holder_is_called_lost_after_one_lease(world: World, chong):
+def test_a_dead_holder_is_called_lost_after_one_lease(world: World, chong, monkeypatch):
     """Only what nobody renewed while it was watched; exit 0, and the lost ones are printed."""
     (dead,) = past(world, "dead")
     alive = world.add("alive")
-    threading.Timer(0.1, lambda: world.store.renew(TERM, [alive.id], timedelta(seconds=30))).start()
+    in_first_pause(monkeypatch, lambda: world.store.renew(TERM, [alive.id], timedelta(seconds=30)))
     start = time.monotonic()
     answer = chong("reconcile", "--json")
     assert time.monotonic() - start >= 0.3
@@ -55,29 +79,31 @@ def test_a_lease_that_is_not_past_yet_is_waited_for(world: World, chong):
     assert ids(chong("reconcile", "--json")) == {task.id}
 
 
-def test_a_holder_that_comes_back_is_spared(world: World, chong):
+def test_a_holder_that_comes_back_is_spared(world: World, chong, monkeypatch):
     """A renewal while watched shows that somebody lives."""
     (task,) = past(world, "slow")
-    threading.Timer(0.15, lambda: world.store.renew(TERM, [task.id], timedelta(seconds=30))).start()
+    in_first_pause(monkeypatch, lambda: world.store.renew(TERM, [task.id], timedelta(seconds=30)))
     assert chong("reconcile", "--json").json == []
     assert world.store.get(task.id).status is S.RUNNING
 
 
 def test_an_outage_is_waited_out_but_not_for_ever(monkeypatch):
     """As long as the store answers the patience is renewed."""
-    monkeypatch.setattr(upkeep, "PATIENCE", 0.1)
+    monkeypatch.setattr(upkeep, "time", clock := SetTime())
     patience = upkeep.Patience()
     for _ in range(3):
-        patience.sleep(0.06)
+        patience.sleep(upkeep.PATIENCE * 0.6)
         patience.note_answer(1, 30)
-    patience.sleep(0.11)
+    patience.sleep(upkeep.PATIENCE + 1)
+    slept = clock.slept
     with pytest.raises(StoreUnavailable, match="has been out of reach"):
-        patience.sleep(0.01)
+        patience.sleep(1)
+    assert slept == clock.slept
 
 
-def test_without_runs_it_ends_at_once(world: World, chong):
-    """Nothing to watch."""
+def test_without_runs_it_ends_at_once(world: World, chong, monkeypatch):
+    """Where there is nothing to watch, it never pauses."""
     world.add("waiting", S.QUEUED)
-    start = time.monotonic()
+    monkeypatch.setattr(upkeep, "time", clock := SetTime())
     assert chong("reconcile").code == 0
-    assert time.monotonic() - start < 0.3
+    assert clock.slept == 0

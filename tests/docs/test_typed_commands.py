@@ -13,7 +13,7 @@ from chong.cli.main import chong
 from chong.supervisor.main import supervise
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = (ROOT / "README.md", ROOT / "docs" / "tutorial.md")
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 PROGRAMS = {"chong": chong, "chong-supervisor": supervise}
 
 
@@ -22,6 +22,12 @@ def typed_lines() -> Iterator[str]:
     for page in PAGES:
         for block in re.findall(r"```console\n(.*?)```", page.read_text(), re.DOTALL):
             yield from re.findall(r"^\$ (?:\S*/)?(chong\S* .*?|chong)(?:; .*)?$", block, re.MULTILINE)
+
+
+def unit_lines() -> Iterator[str]:
+    """What the pages' systemd units start."""
+    for page in PAGES:
+        yield from re.findall(r"^ExecStart=\S*/(chong\S* .*)$", page.read_text(), re.MULTILINE)
 
 
 def demo_lines() -> Iterator[str]:
@@ -35,7 +41,7 @@ def options_of(command: click.Command) -> frozenset[str]:
     return frozenset(name for param in command.params for name in param.opts)
 
 
-@pytest.mark.parametrize("line", sorted({*typed_lines(), *demo_lines()}))
+@pytest.mark.parametrize("line", sorted({*typed_lines(), *unit_lines(), *demo_lines()}))
 def test_command_and_options_exist(line: str) -> None:
     """No page names a command or an option that this version does not have."""
     program, *words = shlex.split(line)
@@ -53,4 +59,5 @@ def test_command_and_options_exist(line: str) -> None:
 def test_pages_are_read_at_all() -> None:
     """The test above would be content with nothing to check."""
     assert len(set(typed_lines())) >= 15
+    assert len(set(unit_lines())) == 1
     assert len(set(demo_lines())) >= 10

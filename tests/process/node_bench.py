@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -318,8 +319,18 @@ class Supervised(Bench):
     def supervisor(self) -> subprocess.Popen[bytes]:
         return self.supervisors[-1]
 
-    def start(self, *options: str, lease: float = LEASE, wait: bool = True, output: int | None = None) -> "Supervised":
-        """Start a term; with `wait` until it takes work. `output`: where its log goes, if not to `log`."""
+    def start(
+        self,
+        *options: str,
+        lease: float = LEASE,
+        wait: bool = True,
+        output: int | None = None,
+        files: int | None = None,
+    ) -> "Supervised":
+        """Start a term; with `wait` until it takes work. `output`: where its log goes, if not to `log`.
+
+        files: how many descriptors it may have open.
+        """
         words = ["--state-dir", self.state, "--node", "node-a", "--tasks", "node_tasks", "--lease-seconds", lease]
         words += ["--poll-seconds", POLL, "--drain", 0, "--log-format", "json", *options]
         with (self.root / "supervisor.log").open("ab") as log:
@@ -333,6 +344,8 @@ class Supervised(Bench):
                 env=self.environment,
             )
         self.supervisors.append(process)
+        if files is not None:
+            resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (files, files))
         if wait:
             wait_until(lambda: self._is_serving(offset), "a supervisor that takes work")
         return self

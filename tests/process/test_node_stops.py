@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 
 import pytest
 from node_bench import InProcess, S, is_alive, seconds, wait_until
@@ -22,6 +21,13 @@ def stop(node: InProcess, task_id: str):
 def fill(node: InProcess) -> str:
     """Take the only slot."""
     return node.begun("hold")
+
+
+def wait_for_beats(node: InProcess, task_id: str) -> None:
+    """Until two more of its heartbeats are stored."""
+    for _ in range(2):
+        seen = node.task(task_id).last_heartbeat_at
+        wait_until(lambda seen=seen: node.task(task_id).last_heartbeat_at != seen, "a heartbeat")
 
 
 def is_frozen(pid: int) -> bool:
@@ -150,13 +156,14 @@ def test_pause_resume_and_pause_again(node: InProcess):
 
 def test_a_paused_task_makes_no_progress(node: InProcess):
     """It stays where its checkpoint was."""
-    task_id = node.begun("hold")
+    task_id, bystander = node.begun("hold"), node.begun("hold")
     node.controller.pause(task_id)
     node.wait_for(task_id, S.PAUSED)
-    time.sleep(0.7)  # longer than two writes of progress are apart
+    wait_for_beats(node, bystander)  # one write carries all tasks' progress: what came before the pause is stored now
     first = node.task(task_id)
     renewed = node.controller.renewals
     wait_until(lambda: node.controller.renewals > renewed + 1, "two renewals")
+    wait_for_beats(node, bystander)
     assert node.task(task_id).progress == first.progress
     assert node.task(task_id).lease_until > first.lease_until
 
@@ -209,7 +216,7 @@ def test_a_stop_is_delivered_within_one_poll(node: InProcess):
 
 
 def test_stopped_workers_leave_nothing(node: InProcess):
-    """Twenty at once, half of them deaf."""
+    """Sixteen at once, half of them deaf."""
     ids = [node.begun(name) for name in ["hold", "deaf"] * 8]
     pids = [node.worker_of(task_id) for task_id in ids]
     for task_id in ids:

@@ -233,7 +233,10 @@ class TestFile:
         SqliteTaskStore(path).close()
         changed(path, "UPDATE deployment SET schema_version = 9", "ALTER TABLE tasks ADD COLUMN later TEXT")
         with SqliteTaskStore(path) as store:
-            stored_run(store)
+            run = stored_run(store)
+        with SqliteTaskStore(path) as store:
+            found = read(store, run)
+        assert (run.status, run.version, run.attempt) == (found.status, found.version, found.attempt)
 
     @pytest.mark.parametrize("name", ["with space.db", "what?.db", "100%#.db", "名.db"])
     def test_a_file_may_have_any_name(self, tmp_path, name):
@@ -265,7 +268,7 @@ class TestOutage:
             with pytest.raises(StoreUnavailable, match="locked"):
                 stored_queued(store)
             assert store.query(TaskQuery()) == []
-        stored_queued(store)
+        assert read(store, stored_queued(store)).status is Status.QUEUED
 
     def test_a_full_disk_makes_the_store_unavailable(self, store):
         """Reading goes on, and so does writing when there is room again."""
@@ -273,8 +276,9 @@ class TestOutage:
         setting(store, f"max_page_count = {pages}")
         with pytest.raises(StoreUnavailable, match="full"):
             stored_queued(store, outcome="x" * 100_000)
+        assert store.query(TaskQuery()) == []
         setting(store, "max_page_count = 100000")
-        stored_queued(store)
+        assert read(store, stored_queued(store)).status is Status.QUEUED
 
     def test_a_failed_write_leaves_no_transaction_open(self, store):
         """The next call begins anew."""
@@ -443,3 +447,18 @@ def test_the_specimen_is_new_each_time():
     """Tests share no task by accident."""
     assert queued(1) == queued(1)
     assert queued(1).id != queued(2).id
+
+
+class TestReplacement:
+    @pytest.mark.parametrize("how", ["removed", "replaced"])
+    def test_a_file_that_is_not_the_one_we_opened_is_no_store(self, path, how):
+        """It would take writes that nobody ever reads; everything goes on once it is put back."""
+        with SqliteTaskStore(path) as store:
+            stored_queued(store)
+            away = path.rename(path.with_name("away.db"))
+            if how == "replaced":
+                path.touch()
+            with pytest.raises(StoreUnavailable, match="was removed or replaced"):
+                stored_run(store, 2)
+            away.rename(path)
+            stored_run(store, 2)

@@ -110,10 +110,28 @@ class TestCatalogue:
 
     def test_it_is_read_as_a_forkserver_wrote_it(self, tmp_path):
         """Options that this version does not know are left out."""
-        item = {"name": "n", "module": "m", "parameters": "(ctx)", "options": {"timeout": 5.0, "tags": ["a"], "x": 1}}
+        options = {"timeout": 5.0, "tags": ["a"], "x": 1}
+        accepts = {"required": ["a"], "optional": ["b"], "any": False}
+        item = {"name": "n", "module": "m", "parameters": "(a, b=1)", "options": options, "accepts": accepts}
         write_json(tmp_path / "c.json", {"tasks": [item], "errors": [{"module": "b", "error": "e"}]})
-        expected = Catalogue({"n": Task("n", "m", "(ctx)", Options(timeout=5.0, tags=("a",)))}, {"b": "e"})
-        assert expected == read_catalogue(tmp_path / "c.json")
+        task = Task("n", "m", "(a, b=1)", Options(timeout=5.0, tags=("a",)), frozenset("a"), frozenset("b"))
+        assert Catalogue({"n": task}, {"b": "e"}) == read_catalogue(tmp_path / "c.json")
+
+    @pytest.mark.parametrize(
+        ("params", "got"),
+        [({}, "no 'a'"), ({"a": 1, "c": 2}, "an unknown 'c'"), ({"c": 2}, "no 'a', an unknown 'c'")],
+    )
+    def test_parameters_that_do_not_fit_are_refused_with_the_signature(self, params, got):
+        """Such a run could only fail, as often as it is retried."""
+        task = Task("n", "m", "(a, b=1)", Options(), frozenset("a"), frozenset("b"))
+        with pytest.raises(Refused, match=r"\Atask 'n': expected parameters \(a, b=1\), got ") as refused:
+            task.check_names(params)
+        assert str(refused.value).endswith(f"got {got}")
+
+    def test_parameters_that_fit_are_taken(self):
+        """Required ones, optional ones, and any where the function takes any."""
+        Task("n", "m", "(a, b=1)", Options(), frozenset("a"), frozenset("b")).check_names({"a": 1, "b": 2})
+        Task("n", "m", "(**more)", Options(), accepts_any=True).check_names({"z": 1})
 
     def test_what_is_missing_has_its_default(self):
         """It was written by an older version."""

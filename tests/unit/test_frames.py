@@ -1,6 +1,7 @@
 """A worker may send anything: what is not understood is a ProtocolError, and never another error."""
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -16,8 +17,18 @@ from chong.supervisor.go import go_frame
 from chong.supervisor.task_state import TaskState
 from chong.supervisor.verdict import Result
 from chong.worker.definition import Options
-from chong.worker.result import RESULT_LIMIT
-from chong.worker.wire import FRAME_LIMIT, INLINE_LIMIT, Down, ProtocolError, Up, UpFrame, decode_down, decode_up
+from chong.worker.result import INT_LIMIT, RESULT_LIMIT, encode_result, encode_state
+from chong.worker.wire import (
+    FRAME_LIMIT,
+    INLINE_LIMIT,
+    TIME_LIMIT,
+    Down,
+    ProtocolError,
+    Up,
+    UpFrame,
+    decode_down,
+    decode_up,
+)
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -25,11 +36,27 @@ JSON = st.recursive(
     max_leaves=10,
 )
 FIELDS = st.sampled_from(["done", "total", "message", "value", "file", "failure", "answer", "state", "state_file"])
-RAISED = {"kind": "exception", "cause": "ValueError", "message": "no such page", "traceback": "Traceback"}
 
 
 def frame(kind, /, **body):
     return UpFrame(kind, 1, 0.0, body)
+
+
+COUNT = st.integers(-2 * INT_LIMIT, 2 * INT_LIMIT) | st.floats()
+FAILURES = st.fixed_dictionaries(
+    {"kind": st.sampled_from(FailureKind), "cause": JSON, "message": JSON}, optional={"traceback": JSON}
+)
+SENSELESS = st.builds(lambda kind, body: frame(kind, **body), st.sampled_from(Up), st.dictionaries(FIELDS, JSON))
+NEARLY = (
+    st.builds(frame, st.just(Up.CHECKPOINT), done=COUNT, total=COUNT | st.none(), message=st.none() | st.text())
+    | st.builds(
+        frame, st.sampled_from([Up.STOPPING, Up.PAUSED, Up.RESUMED]), answer=st.lists(st.integers(), max_size=3)
+    )
+    | st.builds(frame, st.just(Up.RESULT), value=JSON)
+    | st.builds(frame, st.just(Up.FAILURE), failure=FAILURES)
+)
+"""Frames that make sense, but for a value or two."""
+RAISED = {"kind": "exception", "cause": "ValueError", "message": "no such page", "traceback": "Traceback"}
 
 
 class TestMeaning:
@@ -75,15 +102,48 @@ class TestMeaning:
         assert [state_of(frame(Up.CHECKPOINT, **body), tmp_path) for body in sent] == ["null", "[7]", None]
 
 
+def is_within_bounds(happening):
+    """Whether every store and every table takes it as it is."""
+    match happening:
+        case e.Ready() | e.Started():
+            return True
+        case e.Checkpointed(Progress(done, total, message)):
+            counts = [number for number in (done, total) if number is not None]
+            words = message or ""
+            return (
+                all(type(number) in (int, float) and abs(number) < INT_LIMIT for number in counts)
+                and len(words) <= MESSAGE_LIMIT
+                and words.isprintable()
+            )
+        case e.Answered(kind, (epoch, sequence)):
+            return (kind in Down, type(epoch), type(sequence)) == (True, int, int)
+        case e.ResultArrived(Result(value)):
+            return json.loads(encode_result(value)) == value
+        case e.FailureArrived(Failure() as failure):
+            words = (failure.cause, failure.message, failure.traceback or "")
+            limits = (CAUSE_LIMIT, MESSAGE_LIMIT, TRACEBACK_LIMIT)
+            return encode_result(words) and all(len(word) <= limit for word, limit in zip(words, limits, strict=True))
+    return False
+
+
 class TestJunk:
-    @given(st.sampled_from(Up), st.dictionaries(FIELDS, JSON))
-    def test_a_senseless_frame_is_a_protocol_error_or_means_something(self, tmp_path_factory, kind, body):
-        """Whatever it carries."""
-        for read in (interpret, state_of):
-            try:
-                read(frame(kind, **body), tmp_path_factory.getbasetemp())
-            except ProtocolError:
-                continue
+    @given(SENSELESS | NEARLY)
+    def test_a_senseless_frame_is_a_protocol_error_or_means_something(self, tmp_path_factory, sent):
+        """What it means then is within the bounds that the rest of the supervisor relies on."""
+        try:
+            happening = interpret(sent, tmp_path_factory.getbasetemp())
+        except ProtocolError:
+            return
+        assert is_within_bounds(happening), happening
+
+    @given(st.dictionaries(FIELDS, JSON))
+    def test_a_senseless_state_is_a_protocol_error_or_kept_as_it_is(self, tmp_path_factory, body):
+        """Its text is the very one that the worker's edge would have made of it."""
+        try:
+            text = state_of(frame(Up.CHECKPOINT, **body), tmp_path_factory.getbasetemp())
+        except ProtocolError:
+            return
+        assert text == (encode_state(body["state"]) if "state" in body else None)
 
     @given(st.binary(max_size=200) | JSON.map(lambda value: json.dumps(value).encode()))
     def test_bytes_that_are_no_frame_are_a_protocol_error(self, data):
@@ -91,13 +151,19 @@ class TestJunk:
         with pytest.raises(ProtocolError):
             decode_up(data)
 
-    @given(st.sampled_from(Up) | JSON, JSON, JSON)
+    @given(st.sampled_from(Up) | JSON, st.integers(-1, 9) | JSON, st.floats(-1, 2 * TIME_LIMIT) | JSON)
     def test_a_head_that_makes_no_sense_is_a_protocol_error(self, kind, number, at):
-        """Or it makes sense."""
+        """What passes has a known kind, a number from 1 and a time of some calendar."""
         try:
-            time_of(decode_up(json.dumps({"kind": kind, "n": number, "at": at}).encode()))
+            read = decode_up(json.dumps({"kind": kind, "n": number, "at": at}).encode())
+            moment = time_of(read)
         except ProtocolError:
             return
+        assert (Up(kind), number, at, {}) == (read.kind, read.number, read.at, read.body)
+        assert (type(read.kind), type(read.number), type(read.at)) == (Up, int, float)
+        assert read.number >= 1
+        assert math.isfinite(read.at)
+        assert math.isclose(read.at, moment.timestamp(), abs_tol=1e-3)
 
     @pytest.mark.parametrize("kind", [[], {}, 7, None, "nonsense"])
     def test_a_kind_is_one_of_a_few_words(self, kind):

@@ -1,5 +1,6 @@
 """What a new term makes of each task that its node had."""
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -246,8 +247,9 @@ class TestRunningSeconds:
 class TestRemains:
     def test_they_are_read_as_they_were_written(self, tmp_path):
         """A frame comes back as the worker sent it."""
-        (tmp_path / "remains.json").write_text('{"code": null, "signal": 9, "frames": [{"n": 1, "kind": "名前"}]}')
-        assert Remains(None, 9, ('{"n": 1, "kind": "名前"}'.encode(),)) == read_remains(tmp_path)
+        remains = {"code": None, "signal": 9, "at": START.timestamp(), "frames": [{"n": 1, "kind": "名前"}]}
+        (tmp_path / "remains.json").write_text(json.dumps(remains, ensure_ascii=False))
+        assert Remains(None, 9, START, ('{"n": 1, "kind": "名前"}'.encode(),)) == read_remains(tmp_path)
 
     @pytest.mark.parametrize("text", [None, "", "[]", "7", "{}", '{"code": 0, "signal": null}', '{"frames": 3}'])
     def test_without_them_nobody_knows(self, tmp_path, text):
@@ -265,3 +267,46 @@ def test_a_run_that_retried_is_adopted_with_its_attempt(store, tmp_path):
     findings = find(store, scene(tmp_path, attached=frozenset({second.run})))
     assert [task.attempt for task, _ in findings.running] == [2]
     assert findings.running[0][1] <= (datetime.now(UTC) - START).total_seconds()
+
+
+class TestWhatIsOver:
+    def run_dir(self, tmp_path, run, **remains):
+        directory = Paths(tmp_path / "state", tmp_path / "run").run_dir(run)
+        directory.mkdir(parents=True)
+        (directory / "params.json").write_text("{}")
+        if remains:
+            (directory / "remains.json").write_text(json.dumps(remains))
+        return directory
+
+    def test_directories_of_runs_that_are_over_go(self, store, tmp_path):
+        """Their term was killed before it could remove them; those of open and of attached runs stay."""
+        run = stored_run(store)
+        stays, goes = self.run_dir(tmp_path, run.run), self.run_dir(tmp_path, f"{task_id(7)}.1")
+        find(store, scene(tmp_path))
+        assert (stays.exists(), goes.exists()) == (True, False)
+
+    def test_remains_of_a_run_that_was_called_lost_become_a_note(self, store, tmp_path):
+        """Evidence that came too late; the state stays."""
+        run = stored_run(store)
+        lost = put(store, run, moved(run, Status.LOST, ended_at=START))
+        frames = [{"kind": "result", "n": 3, "at": 1, "value": 1}]
+        left = self.run_dir(tmp_path, run.run, code=0, signal=None, at=START.timestamp(), frames=frames)
+        find(store, scene(tmp_path))
+        (note,) = store.notes(run.id)
+        assert (note.kind, note.at, read(store, run).status) == ("late_result", START, lost.status)
+        assert "with a result and exit code 0" in note.detail
+        assert not left.exists()
+
+    def test_work_that_ran_here_but_is_unknown_to_the_store_is_not_run_again(self, store, tmp_path):
+        """The store was replaced by an older one, or by an empty one."""
+        paths = Paths(tmp_path / "state", tmp_path / "run")
+        paths.logs.mkdir(parents=True)
+        paths.log_of(f"{task_id(1)}.1").touch()
+        accepted = {task_id(n): Submission(name="n", id=task_id(n)) for n in (1, 2)}
+        findings = find(store, scene(tmp_path, accepted=accepted))
+        assert ([task_id(1)], [task_id(2)]) == (findings.forgotten, [s.id for s in findings.unsaved])
+
+    def test_another_living_node_of_the_same_name_is_refused(self, store, tmp_path):
+        """Each would take the other's commands, and the other's runs for its own."""
+        with pytest.raises(ConfigurationError, match="expected a name of its own, another state directory uses it"):
+            find(store, scene(tmp_path, node=replace(node_record(LATER_TERM), node_id="another")))

@@ -90,7 +90,8 @@ class Remains:
     def write(self, task, *frames, code=None, signal=9):
         directory = self.paths.run_dir(task.run)
         directory.mkdir(parents=True)
-        (directory / "remains.json").write_text(json.dumps({"code": code, "signal": signal, "frames": frames}))
+        end = {"code": code, "signal": signal, "at": START.timestamp()}
+        (directory / "remains.json").write_text(json.dumps({**end, "frames": frames}))
 
     def end_of(self, task):
         """What the task comes to."""
@@ -111,6 +112,17 @@ class TestDead:
         """Nobody can know what became of it."""
         assert remains.end_of(task).status == Status.LOST
         assert [e.HolderDead(BOTH_DEAD)] == [what for what, _, _ in remains.takeover.dead(task)[1]]
+
+    def test_the_last_progress_counts_and_the_end_is_when_it_was(self, remains):
+        """Not when somebody came to look."""
+        said = frame(3, "checkpoint", done=7, total=9, message="page 7")
+        remains.write(RUNNING, said, code=1, signal=None)
+        state, happened = remains.takeover.dead(RUNNING)
+        beats = []
+        for what, event_id, at in happened:
+            state, effects = decide(state, e.Event(what, at, 0.0, event_id))
+            beats += [effect.progress.done for effect in effects if isinstance(effect, e.Beaten)]
+        assert (beats, state.task.status_changed_at) == ([7], START)
 
     def test_a_result_that_nobody_read_counts(self, remains):
         """It was complete."""

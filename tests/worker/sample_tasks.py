@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import weakref
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -229,24 +230,23 @@ def flood(ctx, count=100_000):
     return seconds
 
 
-@task("sample.price")
-def price(ctx, count=200_000):
-    """Seconds per checkpoint without news, and per call of an empty method."""
+@task("sample.idle")
+def idle(ctx, count=100_000):
+    """How often checkpoints without news call which function, be it of Python or of C."""
+    calls = Counter()
 
-    class Empty:
-        def method(self, done=None, total=None, message=None, state=None):
-            return None
+    def note(frame, event, function):
+        if event == "call":
+            calls[frame.f_code.co_name] += 1
+        elif event == "c_call":
+            calls[function.__name__] += 1
 
-    empty, turns = Empty(), range(count)
     ctx.checkpoint()
-    times = [time.perf_counter()]
-    for _ in turns:
-        empty.method()
-    times.append(time.perf_counter())
-    for _ in turns:
+    sys.setprofile(note)
+    for _ in range(count):
         ctx.checkpoint()
-    times.append(time.perf_counter())
-    return [(times[1] - times[0]) / count, (times[2] - times[1]) / count]
+    sys.setprofile(None)
+    return calls
 
 
 @task("sample.state")

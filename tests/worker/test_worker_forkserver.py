@@ -15,6 +15,7 @@ from worker_bench import is_alive, is_readable, kill, start_holder, wait_until
 
 
 def test_hello_names_generation_catalogue_and_the_terms_before(node):
+    """From these a new supervisor decides whether it may count on this forkserver, and gets its leash."""
     node.start()
     first = node.connect()
     assert first.hello == {
@@ -42,6 +43,7 @@ def test_a_term_that_cannot_know_all_its_runs_from_here_is_not_named(node):
 
 
 def test_the_catalogue_shows_options_and_parameters(connection, node):
+    """The supervisor never imports user code: all that it knows of a task stands here."""
     tasks = {entry["name"]: entry for entry in node.catalogue()["tasks"]}
     assert tasks["sample.pages"] == {
         "name": "sample.pages",
@@ -58,11 +60,13 @@ def test_the_catalogue_shows_options_and_parameters(connection, node):
             "tags": ["io"],
             "interruptible": False,
         },
+        "accepts": {"required": [], "optional": ["since", "count"], "any": False},
     }
     assert node.catalogue()["errors"] == []
 
 
 def test_a_bad_module_costs_only_its_own_tasks(node):
+    """Each error is told with its traceback, and every other module's tasks can still be run."""
     modules = {
         "broken_import": "import no_such_module",
         "broken_syntax": "def",
@@ -90,6 +94,7 @@ def test_a_bad_module_costs_only_its_own_tasks(node):
 
 
 def test_a_second_forkserver_of_the_generation_is_refused_by_the_lock(node):
+    """Two would each know half of the runs; the lock ends with its process, however that ends."""
     node.start().connect()
     words = ["flock", "--nonblock", str(node.root / "lock"), "true"]
     assert subprocess.run(words, check=False).returncode == 1
@@ -98,6 +103,7 @@ def test_a_second_forkserver_of_the_generation_is_refused_by_the_lock(node):
 
 
 def test_a_repeated_spawn_is_reported_again_and_forks_once(connection):
+    """A supervisor that lost the answer may ask again, even after the end, without a second run."""
     run = connection.spawn("r.1")
     connection.reports.clear()
     assert connection.spawn("r.1").pid == run.pid
@@ -110,6 +116,7 @@ def test_a_repeated_spawn_is_reported_again_and_forks_once(connection):
 
 
 def test_twenty_spawns_at_once_all_run(connection):
+    """Orders queue up: none is lost or mixed up with another."""
     runs = [f"r{number}.1" for number in range(20)]
     for run in runs:
         connection.order("spawn", run=run, log=str(connection._node.log(run)), title="t", memo=None)
@@ -135,6 +142,7 @@ def test_twenty_spawns_at_once_all_run(connection):
     ],
 )
 def test_a_spawn_that_cannot_be_is_refused_with_a_reason(connection, order):
+    """The run can be failed by name, and the forkserver goes on with the next."""
     connection.order("spawn", **order)
     refusal = connection.wait_for("refused")
     assert refusal["run"] == order["run"]
@@ -143,6 +151,7 @@ def test_a_spawn_that_cannot_be_is_refused_with_a_reason(connection, order):
 
 
 def test_junk_does_not_end_a_forkserver(connection, node):
+    """Its end would be that of every worker's parent, so it drops what it cannot read and says so."""
     orders = (b"{}", b"[]", b'{"op":["spawn"]}', b'{"op":"release","run":{}}', b'{"op":"list"}')
     deep = b'{"op":' + b"[" * 900 + b"]" * 900 + b"}"
     deep_spawn = b'{"op":"spawn","run":"d","log":"/dev/null","title":"t","memo":' + b"[" * 960 + b"]" * 960 + b"}"
@@ -157,6 +166,7 @@ def test_junk_does_not_end_a_forkserver(connection, node):
 
 
 def test_a_worker_that_sends_junk_harms_nobody(node):
+    """Its unread frames are kept for the next term; only what is no JSON object is left out."""
     node.start(hold=0.2, ladder=0.2)
     kill(start_holder(node, "sample.junk"))
     assert node.wait_end() == 0
@@ -165,6 +175,7 @@ def test_a_worker_that_sends_junk_harms_nobody(node):
 
 
 def test_a_supervisor_that_does_not_read_blocks_nothing_and_loses_nothing(connection, node):
+    """The reports wait for their reader, and orders are taken meanwhile."""
     runs = [f"r{number}.1" for number in range(150)]
     memo = "x" * 100
     for run in runs:
@@ -186,6 +197,7 @@ def test_a_supervisor_that_does_not_read_blocks_nothing_and_loses_nothing(connec
 @pytest.mark.parametrize("kind", ["group", "session", "silent", "forked"])
 @pytest.mark.parametrize("linger", [False, True])
 def test_grandchildren_end_with_the_run_before_its_exit_is_told(connection, kind, linger):
+    """A retry that starts on the exit must not meet its predecessor's children; another run's are left alone."""
     run = connection.start("r.1", "sample.family", {"kind": kind, "linger": linger})
     other = connection.start("r.2", "sample.family", {"kind": kind, "linger": True})
     grandchild = int(run.wait_for("checkpoint")["message"])
@@ -201,6 +213,7 @@ def test_grandchildren_end_with_the_run_before_its_exit_is_told(connection, kind
 
 
 def test_an_ended_run_stays_a_zombie_until_its_release(connection):
+    """Its pid cannot name another process while somebody may still signal it."""
     run = connection.start("r.1", "sample.quick")
     connection.wait_for("exited", "r.1")
     os.kill(run.pid, 0)
@@ -209,6 +222,7 @@ def test_an_ended_run_stays_a_zombie_until_its_release(connection):
 
 
 def test_a_retired_generation_ends_with_its_last_run(connection, node):
+    """Old code takes no new work, yet nothing that runs is cut short."""
     run = connection.start("r.1", "sample.sleep")
     connection.order("retire")
     connection.order("spawn", run="r.2", log="/dev/null", title="t", memo=None)
@@ -229,17 +243,20 @@ def test_without_runs_it_waits_for_the_next_supervisor_all_the_same(node):
 
 
 def test_nobody_ever_connects(node):
+    """A supervisor that died before its first word leaves no process behind."""
     node.start(hold=0.2)
     assert node.wait_end() == 0
 
 
 def test_ctrl_c_does_not_reach_it(connection, node):
+    """In a session of its own, so that the supervisor alone decides what a key in its terminal ends."""
     os.kill(node.pid, signal.SIGINT)
     assert connection.start("r.1", "sample.quick").finish()[-1] == "result"
     assert os.getsid(node.pid) == node.pid
 
 
 def test_titles_and_room_for_many(connection, node):
+    """People find it in `ps`, and the soft limit of files is not what bounds its runs."""
     assert Path(f"/proc/{node.pid}/cmdline").read_text().rstrip("\0") == "chong: forkserver g3"
     limits = Path(f"/proc/{node.pid}/limits").read_text().splitlines()
     soft, hard = next(line.split()[3:5] for line in limits if line.startswith("Max open files"))
@@ -247,6 +264,7 @@ def test_titles_and_room_for_many(connection, node):
 
 
 def test_a_stranger_in_the_backlog_waits_and_is_passed_over(node):
+    """Whoever connects and says nothing must not keep the next supervisor out."""
     connection = node.start(hold=1.0).attach()
     run = connection.spawn("r.1")
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
@@ -261,6 +279,7 @@ def test_a_stranger_in_the_backlog_waits_and_is_passed_over(node):
 
 
 def test_a_foreign_user_is_turned_away(node):
+    """Even where the file's rights would let it in, nobody else may start programs as us."""
     if os.getuid() != 0:
         pytest.skip("needs root to become somebody else")
     node.start()

@@ -20,6 +20,7 @@ GIVEN = {
 
 
 def test_each_step_is_due_once_and_in_order():
+    """A signal that is sent again at each look would leave no time to clean up."""
     orphanage = Orphanage(hold=10, ladder=5)
     orphanage.enter(100)
     acts = [orphanage.next(now) for now in (100, 109.9, 110, 110.1, 112.9, 113, 114, 115, 200)]
@@ -28,6 +29,7 @@ def test_each_step_is_due_once_and_in_order():
 
 
 def test_a_loss_seen_twice_does_not_prolong_the_hold():
+    """The workers' time without a supervisor counts from when it was lost."""
     orphanage = Orphanage(hold=10, ladder=5)
     orphanage.enter(100)
     orphanage.enter(109)
@@ -35,6 +37,7 @@ def test_a_loss_seen_twice_does_not_prolong_the_hold():
 
 
 def test_an_attach_starts_the_clock_anew():
+    """The next loss is a new one, with its whole hold and ladder."""
     orphanage = Orphanage(hold=10, ladder=5)
     orphanage.enter(100)
     assert orphanage.next(111) is Act.TERM
@@ -48,17 +51,20 @@ def test_an_attach_starts_the_clock_anew():
 
 
 def test_a_clock_that_leapt_takes_the_steps_one_by_one():
+    """After a suspended machine SIGKILL still comes behind a SIGTERM, never in its place."""
     orphanage = Orphanage(hold=10, ladder=5)
     orphanage.enter(0)
     assert [orphanage.next(1000) for _ in range(3)] == [Act.TERM, Act.KILL, Act.LEAVE]
 
 
 def test_settings_come_as_one_object():
+    """What was left out has its default."""
     settings = ForkserverSettings.parse(json.dumps(GIVEN))
     assert (settings.modules, settings.hold, settings.import_timeout) == (("m",), 15.0, 60.0)
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", json.dumps(GIVEN | {"mdules": []})])
 def test_settings_that_miss_or_add_a_key_are_refused(text):
+    """Supervisor and forkserver come from one installation; a difference is a mistake that must not pass."""
     with pytest.raises(ValueError, match="forkserver: expected an object with"):
         ForkserverSettings.parse(text)

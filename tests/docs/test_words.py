@@ -1,0 +1,66 @@
+"""The pages name everything that a reader may look up in them."""
+
+import inspect
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from chong.store.model import FailureKind
+from chong.supervisor import main as supervisor
+from chong.worker import TaskContext
+from chong.worker.definition import Options
+
+ROOT = Path(__file__).resolve().parents[2]
+TASKS = (ROOT / "docs" / "tasks.md").read_text()
+OPERATING = (ROOT / "docs" / "operating.md").read_text()
+INNER = {"close", "interrupt_on_term"}
+"""What chong itself calls on a context."""
+
+
+def attributes() -> list[str]:
+    """The public names of a context, those that its constructor sets among them."""
+    go = {"task": {"id": "1", "name": "a.b", "attempt": 1}, "run_dir": "."}
+    names = {*dir(TaskContext), *vars(TaskContext(SimpleNamespace(), go, {}, None))}  # type: ignore[arg-type]
+    return sorted(name for name in names if not name.startswith("_") and name not in INNER)
+
+
+def rows(page: str, heading: str) -> dict[str, str]:
+    """First and second cell of each row of the tables below a heading."""
+    section = page.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    return dict(re.findall(r"^\| (.+?) \| (.+?) \|", section, re.MULTILINE))
+
+
+def events() -> set[str]:
+    """The names of the supervisor's log events, from its source."""
+    folder = Path(inspect.getfile(supervisor)).parent
+    text = "\n".join(file.read_text() for file in folder.glob("*.py"))
+    called = re.findall(r"""\blog\.(?:info|warning|error|critical)[(,]\s*"([a-z_]+)\"""", text.replace("_log.", "log."))
+    said = re.findall(r"""\bsay\(\s*"([a-z_]+)\"""", text)
+    return {*called, *said}
+
+
+@pytest.mark.parametrize("option", Options.__dataclass_fields__)
+def test_every_option_has_its_row(option: str) -> None:
+    """An option that is not explained might as well not exist."""
+    assert f"`{option}`" in rows(TASKS, "Options")
+
+
+@pytest.mark.parametrize("attribute", attributes())
+def test_every_attribute_of_the_context_is_named(attribute: str) -> None:
+    """Attributes by their name, methods by their call."""
+    named = " ".join(rows(TASKS, "The context"))
+    assert re.search(rf"`{attribute}[`(]", named)
+
+
+@pytest.mark.parametrize("kind", FailureKind)
+def test_every_kind_of_failure_is_named(kind: FailureKind) -> None:
+    """Whatever `chong show` says of a failure can be looked up."""
+    assert f"`{kind}`" in rows(TASKS, "How an end is judged")
+
+
+def test_every_event_of_the_log_is_named_and_no_other() -> None:
+    """A line of the log can be looked up, and what can be looked up is logged."""
+    named = set(re.findall(r"`([a-z_]+)`", " ".join(rows(OPERATING, "The supervisor's log"))))
+    assert named == events()
