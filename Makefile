@@ -48,7 +48,7 @@ bench: $(VENV)/ready ## Measure, as ratios in one run; writes build/bench.json
 	$(BIN)/python tools/bench.py
 
 lock: $(VENV)/ready ## Write the installed versions to constraints.txt
-	@{ head -1 constraints.txt; $(BIN)/python -m pip freeze --exclude-editable; } > build/constraints.new && mv build/constraints.new constraints.txt
+	@mkdir -p build && { head -1 constraints.txt; $(BIN)/python -m pip freeze --exclude-editable; } > build/constraints.new && mv build/constraints.new constraints.txt
 
 clean: ## Remove everything that was built
 	rm -rf $(VENV) build demo-output *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

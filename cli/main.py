@@ -10,6 +10,7 @@ import click
 
 from chong.cli.lazy import Entry, LazyGroup
 from chong.cli.option import option
+from chong.supervisor import options
 from chong.supervisor.exits import Exit
 
 COMMANDS = {
@@ -44,12 +45,12 @@ def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     subcommand_metavar="COMMAND [ARGS]...",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
-@option("--db", "The store: a file, sqlite:///PATH or postgresql://…; default chong.db in the state directory.")
-@option("--num-buckets", "Number of buckets; must be the store's, which is adopted when none is named.", type=int)
+@option("--db", options.STORE)
+@option("--num-buckets", options.NUM_BUCKETS, type=int)
 @option("--owned-buckets", "Buckets that count as mine, like 0-15,20.")
-@option("--node", "This node; default the one pinned in the state directory, else the host's name.")
-@option("--state-dir", "State directory; default /var/lib/chong, else in the XDG state directory.")
-@option("--runtime-dir", "Runtime directory with the control socket; default /run/chong/NODE or the XDG one.")
+@option("--node", options.NODE)
+@option("--state-dir", options.STATE_DIR)
+@option("--runtime-dir", options.RUNTIME_DIR)
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show it.")
 @click.pass_context
 def chong(ctx: click.Context, /, **said: Any) -> None:

@@ -88,6 +88,7 @@ def carry_out(reached: Reached, request: Request, tasks: list[TaskSnapshot]) -> 
     if request.timeout is None:
         _print_requested(reached.store, request.action, commands)
         return Exit.REFUSED if refused else Exit.DONE
+    _warn_of_silent_nodes(reached.store, commands)
     end = time.monotonic() + request.timeout
     effects = [_await(reached.store, request, command, end) for command in commands]
     return Exit.REFUSED if refused or not all(effects) else Exit.DONE
@@ -111,6 +112,16 @@ def _print_requested(store: TaskStore, action: Action, commands: list[Command]) 
         task = store.get(command.task_id)
         if task is not None:
             print(f"{_who(task)}: {action} requested, now {task.status}{_silence(task, nodes.get(task.node))}")
+
+
+def _warn_of_silent_nodes(store: TaskStore, commands: list[Command]) -> None:
+    """Who waits should know for what."""
+    nodes = {node.node: node for node in store.nodes()}
+    for command in commands:
+        task = store.get(command.task_id)
+        silence = "" if task is None else _silence(task, nodes.get(task.node))
+        if task is not None and silence:
+            remark(f"chong: {_who(task)}: {command.action} requested{silence}")
 
 
 def _silence(task: TaskSnapshot, node: NodeRecord | None) -> str:

@@ -30,16 +30,30 @@ class Control:
         self._path = path
         self._handler = handler
         self._callers: set[_Caller] = set()
-        self._listener = listen(path, socket.SOCK_STREAM)
-        self._listener.setblocking(False)
-        loop.watch(self._listener.fileno(), self._accept)
+        self._listen()
+
+    def restore(self) -> bool:
+        """Listen again when the socket's name is gone, as when somebody cleared the directory; True when it was."""
+        if self._path.exists():
+            return False
+        self._stop_listening()
+        self._listen()
+        return True
 
     def close(self) -> None:
-        self._loop.forget(self._listener.fileno())
-        self._listener.close()
+        self._stop_listening()
         self._path.unlink(missing_ok=True)
         for caller in list(self._callers):
             caller.close()
+
+    def _listen(self) -> None:
+        self._listener = listen(self._path, socket.SOCK_STREAM)
+        self._listener.setblocking(False)
+        self._loop.watch(self._listener.fileno(), self._accept)
+
+    def _stop_listening(self) -> None:
+        self._loop.forget(self._listener.fileno())
+        self._listener.close()
 
     def _accept(self) -> None:
         while True:

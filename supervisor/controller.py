@@ -110,7 +110,7 @@ class Controller:
         if self._is_closing:
             raise Refused("the node is closed and takes no new work")
         answer: Future[TaskSnapshot] = Future()
-        self._term.loop.call(partial(self._term.node.submit, submission, partial(_resolve, answer)))
+        self._term.loop.call(partial(self._term.node.intake.submit, submission, partial(_resolve, answer)))
         return answer.result(timeout)
 
     def stop(self, task_id: str, reason: str | None = None) -> Command:

@@ -5,7 +5,7 @@ import signal
 from chong.supervisor import events as e
 from chong.supervisor.step import Step
 from chong.supervisor.task_state import Phase, TaskState
-from chong.supervisor.verdict import Exit
+from chong.supervisor.verdict import ProcessEnd
 
 _FOREIGN = "another writer speaks for the task"
 
@@ -26,7 +26,7 @@ def desynced(step: Step, _: e.Desynced) -> None:
 def _note_stored_end(step: Step) -> None:
     """The run had ended, and its end was on the way to the store when the other writer came first."""
     task = step.state.task
-    exit_ = Exit(task.exit_code, task.exit_signal)
+    exit_ = ProcessEnd(task.exit_code, task.exit_signal)
     if step.state.phase is Phase.ENDED and exit_.is_known:
         step.note("late_result", _describe_end(step.state, exit_))
 
@@ -52,7 +52,7 @@ def exited_for_nobody(step: Step, exited: e.Exited) -> None:
     _let_go(step)
 
 
-def _describe_end(state: TaskState, exit_: Exit) -> str:
+def _describe_end(state: TaskState, exit_: ProcessEnd) -> str:
     said = "a result" if state.result else f"a failure ({state.failure.kind})" if state.failure else "no result"
     return f"attempt {state.task.attempt} ended with {said} and {exit_.describe()}"
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from chong.store.model import Action, Completion, Failure, Note, Progress, TaskSnapshot, Transition
-from chong.supervisor.verdict import Exit, Result
+from chong.supervisor.verdict import ProcessEnd, Result
 from chong.worker.wire import Down
 
 # --- events --------------------------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ class FailureArrived:
 class Exited:
     """The process ended, nothing of the run is left, and its channel was read to the end."""
 
-    exit: Exit
+    exit: ProcessEnd
 
 
 @dataclass(frozen=True, slots=True)

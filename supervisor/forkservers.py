@@ -98,6 +98,7 @@ def _order(paths: Paths, number: int, settings: Settings) -> ForkserverSettings:
         hold=settings.hold,
         ladder=settings.ladder,
         import_timeout=settings.import_seconds,
+        open_files=settings.worker_open_files,
     )
 
 

@@ -5,6 +5,7 @@ import resource
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -12,6 +13,7 @@ import click
 from chong.store.buckets import parse_buckets
 from chong.store.errors import ChongError, ConfigurationError
 from chong.store.open import open_store
+from chong.supervisor import options
 from chong.supervisor.controller import Controller
 from chong.supervisor.exits import Exit
 from chong.supervisor.identity import read_identity
@@ -26,10 +28,10 @@ LOG_SECONDS = 2.0
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
-@option("--db", "The store: a file, sqlite:///PATH or postgresql://…; default chong.db in the state directory.")
-@option("--node", "Name of this node; default the one pinned in the state directory, else the host's name.")
-@option("--owned-buckets", "Buckets of this node, like 0-15,20; default all.")
-@option("--num-buckets", "Number of buckets of the deployment; default the store's, 64 in a new one.", type=int)
+@option("--db", options.STORE)
+@option("--node", options.NODE)
+@option("--owned-buckets", options.OWNED_BUCKETS)
+@option("--num-buckets", options.NUM_BUCKETS, type=int)
 @option("--tasks", "Modules with tasks beside the installed ones, separated by commas.", multiple=True)
 @option("--max-parallel", "Runs at one time on this node.", type=int, default=16, show_default=True)
 @option("--max-parallel-per-bucket", "Runs at one time in each bucket; default no limit.", type=int)
@@ -48,8 +50,8 @@ LOG_SECONDS = 2.0
     default="30",
     show_default=True,
 )
-@option("--state-dir", "State directory; default /var/lib/chong, else in the XDG state directory.")
-@option("--runtime-dir", "Directory of the sockets; default /run/chong/NODE or the XDG one.")
+@option("--state-dir", options.STATE_DIR)
+@option("--runtime-dir", options.RUNTIME_DIR)
 @option("--log-format", "How the log looks.", type=click.Choice(FORMATS), default="auto", show_default=True)
 @click.version_option(package_name="chong", message="chong %(version)s")
 def supervise(
@@ -104,8 +106,9 @@ def supervise(
 def _run_node(settings: Settings, url: str) -> BaseException | None:
     """Run until a signal comes or the node fails; returns what it failed of."""
     settings.make_directories()
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)  # two descriptors for each run
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, hard), hard))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # a run takes two descriptors here
+    settings = replace(settings, worker_open_files=soft)
     with open_store(url, checkpoints=True) as store:
         controller = Controller(store=store, settings=settings)
         while not _is_asked_to_end():

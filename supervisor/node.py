@@ -1,38 +1,32 @@
 """The main loop's part of a node: what arrives from processes, store, operators and clients meets here."""
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
-from typing import Any
 
 import structlog
 from setproctitle import setproctitle
 
 from chong.store.buckets import BucketPolicy, format_buckets
 from chong.store.contract import TaskStore
-from chong.store.errors import ChongError, ConcurrencyConflict, ConfigurationError, Refused, StoreUnavailable
+from chong.store.errors import ChongError, Refused, StoreUnavailable
 from chong.store.model import Action, Command, TaskSnapshot
-from chong.store.view import as_json
 from chong.supervisor import events as e
 from chong.supervisor.admission import Admission
 from chong.supervisor.catalogue import Catalogue
-from chong.supervisor.control import Answer, failure
 from chong.supervisor.courier import Courier
+from chong.supervisor.intake import Intake
 from chong.supervisor.loop import Loop
 from chong.supervisor.outbox import Outbox
 from chong.supervisor.processes import Processes
 from chong.supervisor.queue import TurnQueue
 from chong.supervisor.spool import Spool
-from chong.supervisor.submission import Submission, from_json
+from chong.supervisor.submission import Submission
 from chong.supervisor.task_state import TaskState
 from chong.supervisor.tasks import Tasks
 
-QUEUE_LIMIT = 10_000
-
-Settled = Callable[[TaskSnapshot | ChongError], None]
-"""Told what became of a submission."""
+PUBLISH_AGAIN = 5.0
 
 
 class Node:
@@ -43,37 +37,35 @@ class Node:
         *,
         loop: Loop,
         store: TaskStore,
-        admission: Admission,
+        intake: Intake,
         spool: Spool,
         outbox: Outbox,
         queue: TurnQueue,
         tasks: Tasks,
         log: structlog.typing.FilteringBoundLogger,
     ) -> None:
-        self.admission = admission
+        self.intake = intake
         self.tasks = tasks
         self.processes: Processes
         self.courier: Courier
-        self.catalogue: Catalogue | None = None
         self.desynced: dict[str, str] = {}
-        self.is_accepting = False
-        """Set once the store was met and what was found is taken over: from then on runs start."""
-        self.is_draining = False
         self.loop = loop
         self._store = store
         self._spool = spool
         self._outbox = outbox
         self._queue = queue
         self._log = log
-        self._early: list[tuple[Submission, Settled]] = []
-        self._unanswered: dict[str, list[Settled]] = {}
         self._title = ""
+
+    @property
+    def admission(self) -> Admission:
+        return self.intake.admission
 
     # --- the beginning of a term -------------------------------------------------------------------------------
 
     def adopt_buckets(self, num_buckets: int) -> None:
         """The number of buckets that the deployment has recorded."""
-        self.admission = replace(self.admission, policy=BucketPolicy(num_buckets))
+        self.intake.admission = replace(self.admission, policy=BucketPolicy(num_buckets))
 
     def take_in(self, state: TaskState, effects: list[e.Effect]) -> None:
         """A task that the store had before this term."""
@@ -101,28 +93,26 @@ class Node:
 
     def begin_accepting(self, unsaved: list[Submission]) -> None:
         """From now on runs start. First what a former term had accepted and never stored."""
-        self.is_accepting = True
         self._log.info("accepting", waiting=len(self._queue), running=self._queue.running)
-        self._early = [(submission, partial(self._readmitted, submission)) for submission in unsaved] + self._early
-        self.admit_early()
+        self.intake.begin(unsaved)
 
     # --- each turn of the loop -------------------------------------------------------------------------------
 
     def turn(self) -> None:
         """Start what may start, and send what has gathered."""
-        if self.is_accepting and not self.is_draining and self.processes.is_ready:
+        if self.intake.is_accepting and not self.intake.is_draining and self.processes.is_ready:
             while (task_id := self._queue.take()) is not None:
                 self._start(task_id)
         self.courier.turn()
         self._show_title()
 
     def _start(self, task_id: str) -> None:
-        state = self.tasks.get(task_id)
-        if state is None or not state.may_start or self.catalogue is None:
+        state, catalogue = self.tasks.get(task_id), self.intake.catalogue
+        if state is None or not state.may_start or catalogue is None:
             self._queue.free(task_id)
             return
         try:
-            definition = self.catalogue.find(state.task.name)
+            definition = catalogue.find(state.task.name)
         except Refused as gone:
             self._queue.free(task_id)
             self.tasks.feed(task_id, e.DefinitionGone(str(gone)), f"{task_id}.undefined.{os.urandom(8).hex()}")
@@ -154,14 +144,14 @@ class Node:
         self.tasks.keep_state(run.rpartition(".")[0], text)
 
     def catalogue_ready(self, generation: int, catalogue: Catalogue) -> None:
-        self.catalogue = catalogue
+        self.intake.catalogue = catalogue
         self._log.info("generation_ready", generation=generation, tasks=len(catalogue.tasks))
         for module, error in catalogue.errors.items():
             self._log.error("module_broken", module=module, error=error)
         self.courier.do(partial(self._publish, catalogue))
-        self.admit_early()
+        self.intake.admit_early()
         for state in self.tasks.all():
-            self.enqueue(state.task.id)
+            self.intake.enqueue(state.task.id)
 
     def forkserver_not_understood(self, generation: int, error: Exception) -> None:
         self._log.error("forkserver_not_understood", generation=generation, error=str(error))
@@ -175,22 +165,23 @@ class Node:
     def _publish(self, catalogue: Catalogue) -> None:
         try:
             self._store.publish_catalogue(self.admission.node, catalogue.entries(self.admission.node))
-        except StoreUnavailable as error:
+        except ChongError as error:
             self.loop.call(partial(self._log.warning, "catalogue_not_published", error=str(error)))
-            self.loop.call(partial(self.loop.later, 5.0, partial(self.courier.do, partial(self._publish, catalogue))))
+            if isinstance(error, StoreUnavailable):
+                again = partial(self.courier.do, partial(self._publish, catalogue))
+                self.loop.call(partial(self.loop.later, PUBLISH_AGAIN, again))
 
     # --- from the store --------------------------------------------------------------------------------------
 
     def stored(self, task_id: str, version: int) -> None:
-        self._settle_stored(task_id)
+        self.intake.stored(task_id)
         self.tasks.stored(task_id, version)
 
     def refused(self, task_id: str, error: Exception) -> None:
         """The store refused a write: before the first one stood, the submission is; later, a second writer exists."""
-        settled = self._unanswered.pop(task_id, [])
         state = self.tasks.get(task_id)
         if state is not None and state.stored_version == 0:
-            self._refuse_submission(state, error, settled)
+            self.intake.refused(state, error)
         else:
             self.desync(task_id, str(error))
 
@@ -199,8 +190,7 @@ class Node:
 
     def store_away(self, error: StoreUnavailable) -> None:
         self._log.warning("store_away", error=str(error))
-        for task_id in [i for i in self._unanswered if (s := self.tasks.get(i)) and s.task.unique_key is None]:
-            self._settle_stored(task_id)  # it is on this node's disk, which is what acceptance promises
+        self.intake.store_away()
 
     def store_back(self) -> None:
         self._log.info("store_back", waiting=len(self._outbox))
@@ -232,30 +222,6 @@ class Node:
         if found is None or (found.version > state.stored_version and found.lease_owner != state.term):
             self.desync(task_id, "the task is gone" if found is None else f"it is {found.status} by another hand")
 
-    def _settle_stored(self, task_id: str) -> None:
-        state = self.tasks.get(task_id)
-        if state is None:
-            return
-        for settled in self._unanswered.pop(task_id, []):
-            settled(state.task)
-
-    def _refuse_submission(self, state: TaskState, error: Exception, settled: list[Settled]) -> None:
-        self.tasks.feed(state.task.id, e.Desynced(str(error)), f"{state.task.id}.refused")
-        if isinstance(error, ConcurrencyConflict):
-            # The same submission came again after its task had ended here: answer with what it came to.
-            self.courier.do(partial(self._answer_existing, state.task.id, settled, error))
-        else:
-            for each in settled:
-                each(error if isinstance(error, ChongError) else Refused(str(error)))
-
-    def _answer_existing(self, task_id: str, settled: list[Settled], error: ConcurrencyConflict) -> None:
-        try:
-            found: TaskSnapshot | ChongError = self._store.get(task_id) or error
-        except StoreUnavailable as outage:
-            found = outage
-        for each in settled:
-            self.loop.call(partial(each, found))
-
     # --- from operators --------------------------------------------------------------------------------------
 
     def commands(self, commands: list[Command]) -> None:
@@ -281,97 +247,11 @@ class Node:
         except StoreUnavailable as error:
             self.loop.call(partial(self._log.warning, "command_not_answered", command=command.id, error=str(error)))
 
-    # --- from clients ----------------------------------------------------------------------------------------
-
-    def request(self, request: dict[str, Any], answer: Answer) -> None:
-        """One request of the control socket."""
-        op = request.pop("op", None)
-        if op != "submit":
-            answer(failure(ConfigurationError(f"request: expected op submit, got {str(op)[:60]!r}")))
-            return
-        try:
-            submission = from_json(request)
-        except ChongError as error:
-            answer(failure(error))
-            return
-        self.submit(submission, partial(_answer_submission, answer))
-
-    def submit(self, submission: Submission, settled: Settled) -> None:
-        """Accept a submission; `settled` hears when it is stored, or on this node's disk with the store away."""
-        if self.catalogue is None or not self.is_accepting:
-            if self.is_draining or len(self._early) >= QUEUE_LIMIT:
-                settled(Refused("the node does not take work now"))
-            else:
-                self._early.append((submission, settled))
-            return
-        known = self.tasks.get(submission.id)
-        if known is not None:
-            self._settle_repeated(known, settled)
-            return
-        try:
-            self._accept(submission, settled)
-        except ChongError as error:
-            settled(error)
-        except OSError as error:
-            settled(Refused(f"the submission cannot be kept on disk: {error}"))
-
-    def _settle_repeated(self, known: TaskState, settled: Settled) -> None:
-        """The same submission again: it hears what the first one hears."""
-        waiting = self._unanswered.get(known.task.id)
-        if waiting is None:
-            settled(known.task)
-        else:
-            waiting.append(settled)
-
-    def _accept(self, submission: Submission, settled: Settled) -> None:
-        if self.is_draining:
-            raise Refused("the node is draining and takes no new work")
-        if len(self._queue) >= QUEUE_LIMIT:
-            raise Refused(f"queue: expected fewer than {QUEUE_LIMIT} waiting tasks on this node")
-        self._outbox.make_room()
-        if self.catalogue is None:
-            raise AssertionError("submissions wait for the catalogue")
-        definition = self.catalogue.find(submission.name)
-        definition.check_names(submission.params)
-        state, save = self.admission.admit(submission, definition, datetime.now(UTC))
-        self._spool.keep(submission)
-        self.tasks.add(state, [save])
-        self.enqueue(state.task.id)
-        if self.courier.is_away and submission.unique_key is None:
-            settled(state.task)
-        else:
-            self._unanswered[submission.id] = [settled]
-
-    def _readmitted(self, submission: Submission, outcome: TaskSnapshot | ChongError) -> None:
-        if isinstance(outcome, ChongError):
-            self._log.error("accepted_work_refused", task=submission.id, name=submission.name, error=str(outcome))
-
-    def enqueue(self, task_id: str) -> None:
-        """Let a waiting task compete for a slot, once its definition, and so its limit, is known."""
-        state = self.tasks.get(task_id)
-        if self.catalogue is None or state is None or not state.may_start:
-            return
-        definition = self.catalogue.tasks.get(state.task.name)
-        if definition is not None:
-            self.tasks.put(replace(state, options=definition.options))
-        self.tasks.enqueue(task_id)
-
-    def admit_early(self) -> None:
-        """Submissions that came before the node could take them."""
-        if self.catalogue is None or not self.is_accepting:
-            return
-        early, self._early = self._early, []
-        for submission, settled in early:
-            self.submit(submission, settled)
-
     # --- the end of a term -----------------------------------------------------------------------------------
 
     def drain(self) -> None:
         """Take nothing more; starts that have not reached user code go back to the queue."""
-        self.is_draining = True
-        early, self._early = self._early, []
-        for _, settled in early:
-            settled(Refused("the node is draining and takes no new work"))
+        self.intake.drain()
         for state in self.tasks.all():
             self.tasks.feed(state.task.id, e.GiveUpStart(), f"{state.task.run}.drain")
 
@@ -391,10 +271,3 @@ class Node:
     def is_quiet(self) -> bool:
         """No run is left, and the store has everything."""
         return not self._queue.running and not self._outbox and not self.tasks.leased_ids
-
-
-def _answer_submission(answer: Answer, outcome: TaskSnapshot | ChongError) -> None:
-    if isinstance(outcome, ChongError):
-        answer(failure(outcome))
-    else:
-        answer({"ok": True, "task": as_json(outcome)})

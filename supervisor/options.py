@@ -20,6 +20,14 @@ def option(name: str, text: str, **settings: Any) -> Callable[[AnyCommand], AnyC
     return click.option(name, envvar=variable, help=f"{text} [{variable}]", **settings)
 
 
+STORE = "The store: a file or sqlite:///PATH; default chong.db in the state directory."
+NODE = "Name of this node; default the one pinned in the state directory, else the host's name."
+OWNED_BUCKETS = "Buckets of this node, like 0-15,20; default all."
+NUM_BUCKETS = "Number of buckets of the deployment; default the store's, 64 in a new one."
+STATE_DIR = "State directory; default /var/lib/chong, else in the XDG state directory."
+RUNTIME_DIR = "Directory of the sockets; default /run/chong/NODE, or run in a state directory of one's own."
+
+
 def read_duration(ctx: click.Context, param: click.Parameter, value: Any) -> float:
     """The callback of an option whose value is a length of time like 30, 30s or 10m: seconds."""
     try:

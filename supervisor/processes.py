@@ -19,7 +19,7 @@ from chong.supervisor.generation import Generation, Message
 from chong.supervisor.loop import Loop
 from chong.supervisor.run_channel import KEEP, RunChannel
 from chong.supervisor.settings import Settings
-from chong.supervisor.verdict import Exit
+from chong.supervisor.verdict import ProcessEnd
 from chong.worker.wire import Order, ProtocolError, Report, Up, decode_up
 
 RESTART_FIRST = 0.1
@@ -69,7 +69,7 @@ class Processes:
         self._homes: dict[str, Generation] = {}
         self._orphans: set[str] = set()
         self._read: set[str] = set()
-        self._early_exits: dict[str, Exit] = {}
+        self._early_exits: dict[str, ProcessEnd] = {}
         self._abandoned: set[str] = set()
         self._ending = False
 
@@ -364,7 +364,7 @@ class Processes:
         version = self._listener.happened(channel.run, what, f"{channel.run}.{frame.number}", at)
         return KEEP if isinstance(what, e.ResultArrived | e.FailureArrived) else version
 
-    def _on_exit(self, run: str, exit_: Exit) -> None:
+    def _on_exit(self, run: str, exit_: ProcessEnd) -> None:
         channel = self._channels.get(run)
         if channel is None or channel.has_ended:
             return
@@ -397,20 +397,22 @@ class Processes:
         self._on_exit(channel.run, exit_)
 
 
-def _told_exit(message: Message) -> Exit:
+def _told_exit(message: Message) -> ProcessEnd:
     at = message.body["at"]
-    return Exit(message.body["code"], message.body["signal"], None if at is None else datetime.fromtimestamp(at, UTC))
+    return ProcessEnd(
+        message.body["code"], message.body["signal"], None if at is None else datetime.fromtimestamp(at, UTC)
+    )
 
 
-def _exit_of(pidfd: int) -> Exit:
+def _exit_of(pidfd: int) -> ProcessEnd:
     """The status, left with the zombie; unknown when somebody else has reaped it."""
     try:
         found = os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOWAIT | os.WNOHANG)
     except ChildProcessError:
-        return Exit()
+        return ProcessEnd()
     if found is None:
-        return Exit()
-    return Exit(code=found.si_status) if found.si_code == os.CLD_EXITED else Exit(signal=found.si_status)
+        return ProcessEnd()
+    return ProcessEnd(code=found.si_status) if found.si_code == os.CLD_EXITED else ProcessEnd(signal=found.si_status)
 
 
 def _reap(pidfd: int) -> None:

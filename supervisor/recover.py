@@ -20,7 +20,7 @@ from chong.store.query import MAX_LIMIT, TaskQuery
 from chong.store.states import RUNS, WAITING, Status
 from chong.supervisor.paths import Paths
 from chong.supervisor.submission import Submission
-from chong.supervisor.verdict import Exit
+from chong.supervisor.verdict import ProcessEnd
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ def _clear_runs(store: TaskStore, scene: Scene, open_runs: set[str]) -> None:
 
 def _late(task: TaskSnapshot, actor: str, remains: "Remains") -> Note:
     said = "a result" if any(b'"result"' in frame for frame in remains.frames) else "no result"
-    how = Exit(remains.code, remains.signal).describe()
+    how = ProcessEnd(remains.code, remains.signal).describe()
     return Note(
         task_id=task.id,
         kind="late_result",

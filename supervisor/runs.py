@@ -9,7 +9,7 @@ from chong.supervisor import events as e
 from chong.supervisor.backoff import backoff
 from chong.supervisor.step import Step
 from chong.supervisor.task_state import UNKILLABLE, Phase, TaskState
-from chong.supervisor.verdict import Exit, judge
+from chong.supervisor.verdict import ProcessEnd, judge
 from chong.worker.wire import Down
 
 TEARDOWN_GRACE = 5.0
@@ -122,7 +122,7 @@ def exited(step: Step, exited: e.Exited) -> None:
     _end_run(step, verdict.status, exited.exit, changes)
 
 
-def _end_run(step: Step, status: Status, exit_: Exit, changes: dict[str, Any]) -> None:
+def _end_run(step: Step, status: Status, exit_: ProcessEnd, changes: dict[str, Any]) -> None:
     failure: Failure | None = changes["failure"]
     reason = f"{failure.kind}: {failure.message}"[:500] if failure else exit_.describe()
     step.know(requeue_after=None)

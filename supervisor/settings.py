@@ -22,6 +22,7 @@ class Settings:
     max_parallel: runs at one time on the node; max_parallel_per_bucket: in each bucket, None for no limit.
     lease_seconds: how long a run's lease lasts without renewal; renew_seconds: how often it is renewed.
     modules: task modules beside those registered as entry points.
+    worker_open_files: the soft limit of open files for workers, None for this process's own.
     """
 
     node: str = field(default_factory=default_node)
@@ -35,6 +36,7 @@ class Settings:
     drain_seconds: float = 30.0
     import_seconds: float = 60.0
     modules: tuple[str, ...] = ()
+    worker_open_files: int | None = None
     state_dir: Path | None = None
     runtime_dir: Path | None = None
 

@@ -18,7 +18,7 @@ from chong.supervisor.paths import Paths
 from chong.supervisor.reconcile import Judge
 from chong.supervisor.recover import Findings, Remains, read_remains
 from chong.supervisor.task_state import Phase, TaskState
-from chong.supervisor.verdict import Exit
+from chong.supervisor.verdict import ProcessEnd
 from chong.worker.definition import Options
 from chong.worker.wire import ProtocolError, decode_up
 
@@ -77,7 +77,7 @@ class Takeover:
             since = (datetime.now(UTC) - task.status_changed_at).total_seconds()
             left = backoff(task.attempts_used, f"{task.run}.exit") - since
             node.tasks.enqueue_later(task.id, max(0.0, left))
-        node.enqueue(task.id)
+        node.intake.enqueue(task.id)
 
     def _end_foreign(self, node: Node, run: str, found: TaskSnapshot | None) -> None:
         """Somebody judged or changed the task while its worker lived on here."""
@@ -143,5 +143,5 @@ def _replay(task: TaskSnapshot, remains: Remains, run_dir: Path) -> list[Happene
     if not any(isinstance(what, e.ResultArrived | e.FailureArrived) for what, _, _ in happened):
         failure = Failure(FailureKind.CRASHED, "orphaned", ORPHANED)
         happened.append((e.FailureArrived(failure), f"{task.run}.orphaned", remains.at))
-    happened.append((e.Exited(Exit(remains.code, remains.signal)), f"{task.run}.exit", remains.at))
+    happened.append((e.Exited(ProcessEnd(remains.code, remains.signal)), f"{task.run}.exit", remains.at))
     return happened

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from chong.store.model import Failure, TaskSnapshot
 from chong.supervisor.events import Asked
-from chong.supervisor.verdict import Evidence, Exit, Result
+from chong.supervisor.verdict import Evidence, ProcessEnd, Result
 from chong.worker.definition import Options
 
 UNKILLABLE = "unkillable"
@@ -84,7 +84,7 @@ class TaskState:
         """Whether the worker has said its last word."""
         return self.result is not None or self.failure is not None
 
-    def evidence(self, exit_: Exit) -> Evidence:
+    def evidence(self, exit_: ProcessEnd) -> Evidence:
         return Evidence(
             exit=exit_,
             result=self.result,

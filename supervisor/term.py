@@ -20,7 +20,7 @@ import structlog
 
 from chong.store.buckets import BucketPolicy
 from chong.store.contract import TaskStore
-from chong.store.errors import StoreUnavailable
+from chong.store.errors import ConfigurationError, StoreUnavailable
 from chong.store.model import LeaseGrant, NodeRecord, TermRecord
 from chong.supervisor.admission import Admission
 from chong.supervisor.commands import CommandPoller
@@ -28,6 +28,7 @@ from chong.supervisor.control import Control
 from chong.supervisor.courier import Courier
 from chong.supervisor.forkservers import attach_all, locked_generations
 from chong.supervisor.identity import pin_identity
+from chong.supervisor.intake import Intake
 from chong.supervisor.leases import LeaseKeeper
 from chong.supervisor.lockfile import NodeLock
 from chong.supervisor.loop import Loop
@@ -48,6 +49,7 @@ from chong.supervisor.ticker import Ticker
 CONTACT_RETRY = 1.0
 CLOSE_SECONDS = 10.0
 FLUSH_SECONDS = 10.0
+DIRECTORY_SECONDS = 5.0
 LOOK = 0.02
 
 T = TypeVar("T")
@@ -85,10 +87,20 @@ class Term:
         self.queue = TurnQueue(Limits(self._settings.max_parallel, self._settings.max_parallel_per_bucket))
         self._spool = Spool(paths)
         self._tasks = Tasks(self.loop, paths, self._outbox, self.queue, self._spool, self._log)
-        self.node = Node(
+        intake = Intake(
             loop=self.loop,
             store=self._store,
             admission=admission,
+            spool=self._spool,
+            outbox=self._outbox,
+            queue=self.queue,
+            tasks=self._tasks,
+            log=self._log,
+        )
+        self.node = Node(
+            loop=self.loop,
+            store=self._store,
+            intake=intake,
             spool=self._spool,
             outbox=self._outbox,
             queue=self.queue,
@@ -99,7 +111,7 @@ class Term:
         self._courier = Courier(self.loop, self._store, self.name, self._outbox, self.node)
         # Each of the three calls the others: the node is told of its parts once they exist.
         self._tasks.processes = self.node.processes = self._processes
-        self.node.courier = self._courier
+        self.node.courier = intake.courier = self._courier
 
     def _make_tickers(self) -> None:
         settings, loop = self._settings, self.loop
@@ -149,15 +161,26 @@ class Term:
             memos, scene = self._attach(self._lock)
             self._last.callback(self._processes.close)
             self._takeover = Takeover(self.name, self._epoch, paths, memos)
-            control = Control(self.loop, paths.control, self.node.request)
-            self._last.callback(control.close)
+            self._control = Control(self.loop, paths.control, self.node.intake.request)
+            self._last.callback(self._control.close)
             self.loop.call(self._processes.begin)
+            self.loop.call(self._look_after_directories)
             self._thread.start()
             self._courier.do(partial(self._contact, scene))
             self._met.result()
         except BaseException:
             self._end()
             raise
+
+    def _look_after_directories(self) -> None:
+        """Somebody may clear them under a running node: then clients would find nobody, and no worker could start."""
+        try:
+            self._settings.make_directories()
+            if self._control.restore():
+                self._log.error("runtime_directory_lost", path=str(self._settings.paths.runtime))
+        except (ConfigurationError, OSError) as error:
+            self._log.error("directories_unusable", error=str(error))
+        self.loop.later(min(DIRECTORY_SECONDS, self._settings.renewal), self._look_after_directories)
 
     def _attach(self, lock: NodeLock) -> tuple[dict[str, Any], Scene]:
         paths = self._settings.paths

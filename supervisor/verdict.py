@@ -14,7 +14,7 @@ from chong.store.states import Status
 
 
 @dataclass(frozen=True, slots=True)
-class Exit:
+class ProcessEnd:
     """How a process ended: a code or a signal; neither when its status was lost with whoever reaped it."""
 
     code: int | None = None
@@ -47,7 +47,7 @@ class Result:
 class Evidence:
     """Everything that is known about a run when it ends."""
 
-    exit: Exit
+    exit: ProcessEnd
     result: Result | None = None
     failure: Failure | None = None
     stop_asked: bool = False
@@ -87,7 +87,7 @@ def _failure(evidence: Evidence) -> Failure:
     return evidence.failure or crashed(evidence.exit)
 
 
-def crashed(exit_: Exit) -> Failure:
+def crashed(exit_: ProcessEnd) -> Failure:
     """The failure of a process that went without a word."""
     if exit_.signal is not None:
         return Failure(

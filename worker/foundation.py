@@ -41,8 +41,8 @@ class Foundation:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         os.environ.pop(MARKER, None)  # this may be a task's child itself
         become_subreaper()
-        open_files = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (open_files[1], open_files[1]))
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         listener = _move_up(settings.listen_fd)
         null = _move_up(os.open(os.devnull, os.O_RDWR))
@@ -50,7 +50,7 @@ class Foundation:
         os.set_blocking(listener, False)
         lock = _lock(settings.lock)
         setproctitle(f"chong: forkserver g{settings.generation}")
-        return cls(listener, lock, null, select.epoll(), open_files)
+        return cls(listener, lock, null, select.epoll(), (settings.open_files or soft, hard))
 
     def settle(self) -> None:
         """After the imports: undo what modules did to the process, and freeze the heap that workers share."""

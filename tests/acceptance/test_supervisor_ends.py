@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import time
 
@@ -220,3 +221,11 @@ def test_few_descriptors_cost_starts_and_nothing_else(place: Supervised):
     ids = [node.submit("span", seconds=0.3) for _ in range(60)]
     assert {task.status for task in node.ends_of(ids)} == {S.SUCCEEDED}
     assert node.events("main_loop_failed") == []
+
+
+def test_a_runtime_directory_that_was_cleared_is_made_again(node: Supervised):
+    """Clients find the node again, and a new forkserver can start in it."""
+    shutil.rmtree(node.state / "run")
+    wait_until(lambda: node.cli("submit", "noop").code == 0, "a node that can be reached")
+    os.kill(node.forkserver(), signal.SIGKILL)
+    assert node.end_of(node.submit("noop")).status is S.SUCCEEDED

@@ -1,6 +1,5 @@
 """The command line as a whole: help, options and their variables, errors in one line, exit codes, speed."""
 
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -231,14 +230,3 @@ def test_help_loads_no_command_and_no_store(tmp_path: Path):
         [sys.executable, "-c", code], env=clean_environment(tmp_path), capture_output=True, check=True
     )
     assert done.stdout.splitlines()[-1] == b"[]"
-
-
-def test_ps_is_quick(world: World):
-    """A whole process; its CPU time, since other tests share the machine."""
-    spent = []
-    for _ in range(5):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        assert world.run("ps").code == 0
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    assert min(spent) < 0.25

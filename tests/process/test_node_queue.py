@@ -8,7 +8,7 @@ from node_bench import InProcess, S, wait_until
 
 from chong.store.buckets import BucketPolicy
 from chong.store.errors import ConfigurationError, Refused, UniqueKeyTaken
-from chong.supervisor import node as node_module
+from chong.supervisor import intake
 from chong.supervisor.control_client import submit_over
 from chong.supervisor.controller import Controller
 from chong.supervisor.submission import Submission
@@ -89,8 +89,8 @@ def test_buckets_take_turns(bench: InProcess):
 
 def test_a_full_queue_refuses(bench: InProcess, monkeypatch: pytest.MonkeyPatch):
     """With the bound in the message; the real one is 10,000."""
-    assert node_module.QUEUE_LIMIT == 10_000
-    monkeypatch.setattr(node_module, "QUEUE_LIMIT", 5)
+    assert intake.QUEUE_LIMIT == 10_000
+    monkeypatch.setattr(intake, "QUEUE_LIMIT", 5)
     node = bench.start(max_parallel=1)
     fill(node)
     waiting = node.submit_all("noop", 5)

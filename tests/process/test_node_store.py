@@ -185,7 +185,7 @@ def test_a_repeated_submission_hears_what_the_first_one_hears(bench: InProcess, 
     heard: SimpleQueue[object] = SimpleQueue()
     inner = node.controller._term
     for _ in range(2):
-        inner.loop.call(partial(inner.node.submit, submission, heard.put))
+        inner.loop.call(partial(inner.node.intake.submit, submission, heard.put))
     wait_until(lambda: fickle.failed > 0, "an attempt to store it")
     assert heard.empty()
     fickle.is_away = False

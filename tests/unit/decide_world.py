@@ -15,7 +15,7 @@ from chong.store.states import Status, is_allowed
 from chong.supervisor import events as e
 from chong.supervisor.decide import decide
 from chong.supervisor.task_state import Phase, TaskState
-from chong.supervisor.verdict import Exit
+from chong.supervisor.verdict import ProcessEnd
 from chong.worker.definition import Options
 from chong.worker.wire import Down
 
@@ -34,7 +34,7 @@ class Worker:
     is_group: bool = False
     went: bool = False
     ran: bool = False
-    gone: Exit | None = None
+    gone: ProcessEnd | None = None
     is_released: bool = False
     go_terms: set[int] = field(default_factory=set)
     frames: list[tuple[e.Happening, str, int]] = field(default_factory=list)
@@ -131,7 +131,7 @@ class World:
         keep = isinstance(what, e.ResultArrived | e.FailureArrived)
         worker.frames.append((what, frame_id, KEEP if keep else self.task.version))
 
-    def end_worker(self, exit_: Exit) -> None:
+    def end_worker(self, exit_: ProcessEnd) -> None:
         self.worker.gone = exit_
         self.feed(e.Exited(exit_), f"{self.task.run}.exit")
 
@@ -244,7 +244,7 @@ class World:
         elif self.is_spawn_asked:
             self.answer_spawn()
         elif self.is_alive:
-            self.end_worker(Exit(signal=9) if self.worker.is_killed else Exit(code=0))
+            self.end_worker(ProcessEnd(signal=9) if self.worker.is_killed else ProcessEnd(code=0))
         elif self.is_queued:
             self.ask(Action.STOP)
         else:

@@ -13,7 +13,7 @@ from chong.supervisor.backoff import CAP, backoff
 from chong.supervisor.events import TimerName
 from chong.supervisor.starts import MAX_REFUSALS
 from chong.supervisor.task_state import Phase
-from chong.supervisor.verdict import Exit, Result
+from chong.supervisor.verdict import ProcessEnd, Result
 from chong.worker.wire import Down
 
 QUEUED, CLAIMING, SPAWNING, FORKED, GOING, LIVE = range(6)
@@ -118,7 +118,7 @@ class TestStop:
         assert [e.Signal(15), e.Signal(18), e.Arm(TimerName.KILL, 5.0)] == world.effects
         world.fire(TimerName.KILL)
         assert [e.Signal(9), e.Arm(TimerName.KILL, 5.0)] == world.effects
-        assert ((task := ended(world, Exit(signal=9))).status, task.forced) == (Status.STOPPED, True)
+        assert ((task := ended(world, ProcessEnd(signal=9))).status, task.forced) == (Status.STOPPED, True)
 
     def test_a_worker_that_sigkill_does_not_end_is_told_of(self):
         """It stays `stopping` with a flag, keeps its slot, and is killed again; its end is stored as ever."""
@@ -131,13 +131,13 @@ class TestStop:
         assert world.has_slot
         world.fire(TimerName.KILL)
         assert e.SaveState not in kinds(world)
-        assert ended(world, Exit(signal=9)).status is Status.STOPPED
+        assert ended(world, ProcessEnd(signal=9)).status is Status.STOPPED
 
     def test_a_paused_task_can_be_stopped(self):
         """The stop reaches it at its checkpoint."""
         world = paused(world_at(LIVE))
         world.ask(Action.STOP)
-        assert ended(world, Exit(code=0)).status == Status.STOPPED
+        assert ended(world, ProcessEnd(code=0)).status == Status.STOPPED
 
     def test_a_stop_during_a_timeout_wins(self):
         """The ladder goes on, no second frame is sent, and the task ends as stopped."""
@@ -145,7 +145,7 @@ class TestStop:
         world.fire(TimerName.TIMEOUT)
         world.ask(Action.STOP)
         assert ([e.SaveState], [Down.STOP]) == (kinds(world), [down.kind for down in world.worker.downs])
-        assert ended(world, Exit(code=0)).status == Status.STOPPED
+        assert ended(world, ProcessEnd(code=0)).status == Status.STOPPED
 
     def test_a_second_stop_is_answered_and_changes_nothing(self):
         """The intent is recorded already."""
@@ -159,14 +159,14 @@ class TestStop:
         world = world_at(LIVE)
         world.ask(Action.STOP)
         world.say(e.FailureArrived(RAISED))
-        assert ((task := ended(world, Exit(code=1))).status, task.failure) == (Status.STOPPED, RAISED)
+        assert ((task := ended(world, ProcessEnd(code=1))).status, task.failure) == (Status.STOPPED, RAISED)
 
     def test_a_result_beats_a_stop(self):
         """What is done is done."""
         world = world_at(LIVE)
         world.ask(Action.STOP)
         world.say(e.ResultArrived(Result(7)))
-        assert ((task := ended(world, Exit(code=0))).status, task.outcome) == (Status.SUCCEEDED, 7)
+        assert ((task := ended(world, ProcessEnd(code=0))).status, task.outcome) == (Status.SUCCEEDED, 7)
 
     def test_an_acknowledged_stop_is_audited_once(self):
         """The moment of the first answer stands."""
@@ -183,7 +183,7 @@ class TestStop:
         """The command says how it ended."""
         world = world_at(LIVE)
         world.say(e.ResultArrived(Result(7)))
-        world.end_worker(Exit(code=0))
+        world.end_worker(ProcessEnd(code=0))
         world.ask(Action.STOP)
         assert [Completion("command-1", "too_late", "the task is succeeded")] == [
             effect.completion for effect in world.effects
@@ -289,7 +289,7 @@ class TestStart:
         world = world_at(steps)
         world.fire(TimerName.START)
         assert [e.Signal(9, group=group)] == world.effects
-        assert ended(world, Exit(signal=9)).failure.kind == FailureKind.START_TIMEOUT
+        assert ended(world, ProcessEnd(signal=9)).failure.kind == FailureKind.START_TIMEOUT
 
     def test_a_start_in_time_disarms_the_timer(self):
         """And arms the task's own."""
@@ -349,7 +349,7 @@ class TestDrain:
         world = world_at(FORKED)
         world.feed(e.GiveUpStart())
         assert [e.ShutChannel, e.Arm] == kinds(world)
-        task = ended(world, Exit(code=0))
+        task = ended(world, ProcessEnd(code=0))
         assert (task.status, task.attempt, task.unstarted, task.attempts_used) == (Status.QUEUED, 1, 1, 0)
 
     @pytest.mark.parametrize("steps", [CLAIMING, SPAWNING])
@@ -360,7 +360,7 @@ class TestDrain:
         if steps == SPAWNING:
             world.answer_spawn()
             assert e.ShutChannel in kinds(world)
-            ended(world, Exit(code=0))
+            ended(world, ProcessEnd(code=0))
         else:
             world.acknowledge()
         assert (world.task.status, world.task.unstarted) == (Status.QUEUED, 1)
@@ -386,7 +386,7 @@ class TestEnd:
         """After its end is stored, and a while."""
         world = world_at(LIVE)
         world.say(e.FailureArrived(RAISED))
-        world.end_worker(Exit(code=1))
+        world.end_worker(ProcessEnd(code=1))
         assert (world.task.status, world.task.failure) == (Status.RETRYING, RAISED)
         assert e.Requeue not in kinds(world)
         while world.unsent:
@@ -397,13 +397,13 @@ class TestEnd:
         """No attempt is left."""
         world = world_at(LIVE, max_attempts=1)
         world.say(e.FailureArrived(RAISED))
-        assert ended(world, Exit(code=1)).status == Status.FAILED
+        assert ended(world, ProcessEnd(code=1)).status == Status.FAILED
 
     def test_an_unstarted_attempt_leaves_its_try(self):
         """With one attempt allowed, one that never ran is made up for."""
         world = world_at(FORKED, max_attempts=1)
         world.feed(e.GiveUpStart())
-        ended(world, Exit(code=0))
+        ended(world, ProcessEnd(code=0))
         world.give_slot()
         assert (world.task.attempt, world.task.attempts_used) == (2, 1)
 
@@ -412,7 +412,7 @@ class TestEnd:
         """Whatever attempts are left."""
         world = world_at(LIVE)
         world.say(e.FailureArrived(replace(RAISED, kind=kind)))
-        assert ended(world, Exit(code=1)).status == Status.FAILED
+        assert ended(world, ProcessEnd(code=1)).status == Status.FAILED
 
     def test_a_worker_that_hangs_after_its_result_is_killed(self):
         """It has succeeded, and the odd exit is noted."""
@@ -420,7 +420,7 @@ class TestEnd:
         world.say(e.ResultArrived(Result(7)))
         assert world.timers == {TimerName.KILL: 5.0}
         world.fire(TimerName.KILL)
-        world.end_worker(Exit(signal=9))
+        world.end_worker(ProcessEnd(signal=9))
         assert (Status.SUCCEEDED, [e.SaveState, e.Disarm]) == (world.task.status, kinds(world)[:2])
         assert [effect.note.kind for effect in world.effects if isinstance(effect, e.AddNote)] == ["odd_exit"]
 
@@ -435,13 +435,13 @@ class TestEnd:
         world = world_at(LIVE, timeout=60.0, max_attempts=1)
         world.fire(TimerName.TIMEOUT)
         assert (world.task.status, armed(world)) == (Status.STOPPING, {TimerName.TERM: 10.0})
-        assert ended(world, Exit(code=0)).failure.kind == FailureKind.TIMEOUT
+        assert ended(world, ProcessEnd(code=0)).failure.kind == FailureKind.TIMEOUT
 
     def test_a_final_state_is_forgotten_when_it_is_stored(self):
         """The process is released before."""
         world = world_at(LIVE)
         world.say(e.ResultArrived(Result(7)))
-        world.end_worker(Exit(code=0))
+        world.end_worker(ProcessEnd(code=0))
         assert e.Release not in kinds(world)
         world.acknowledge(3)
         assert [e.Release, e.Forget] == kinds(world)
@@ -450,7 +450,7 @@ class TestEnd:
         """Nothing of the last attempt shows in the next."""
         world = world_at(LIVE)
         world.say(e.FailureArrived(RAISED))
-        ended(world, Exit(code=1))
+        ended(world, ProcessEnd(code=1))
         world.give_slot()
         task = world.task
         assert (
@@ -484,7 +484,7 @@ class TestDesync:
         world = world_at(LIVE)
         world.desync()
         assert e.Signal(9) in world.effects
-        world.end_worker(Exit(signal=9))
+        world.end_worker(ProcessEnd(signal=9))
         assert [effect.note.kind for effect in world.effects if isinstance(effect, e.AddNote)] == ["late_result"]
         assert world.is_forgotten
 
@@ -564,7 +564,7 @@ class TestSmallPrint:
         world = world_at(LIVE, timeout=60.0)
         world.fire(TimerName.TIMEOUT)
         world.fire(TimerName.TERM)
-        ended(world, Exit(signal=15))
+        ended(world, ProcessEnd(signal=15))
         world.give_slot()
         world.ask(Action.STOP)
         world.acknowledge(2)
@@ -575,11 +575,11 @@ class TestSmallPrint:
         world = world_at(GOING)
         world.ask(Action.STOP)
         world.fire(TimerName.START)
-        assert ((task := ended(world, Exit(signal=9))).status, task.forced) == (Status.STOPPED, True)
+        assert ((task := ended(world, ProcessEnd(signal=9))).status, task.forced) == (Status.STOPPED, True)
 
     def test_a_last_word_after_the_end_arms_nothing(self):
         """Its timer would fire into the next attempt."""
         world = world_at(GOING)
-        ended(world, Exit(code=1))
+        ended(world, ProcessEnd(code=1))
         world.feed(e.FailureArrived(replace(RAISED, kind=FailureKind.PROTOCOL)))
         assert (world.effects, world.state.phase) == ([], Phase.IDLE)

@@ -7,10 +7,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from chong.store.model import Action, Failure, FailureKind, Progress
 from chong.supervisor import events as e
-from chong.supervisor.verdict import Exit, Result
+from chong.supervisor.verdict import ProcessEnd, Result
 from chong.worker.wire import Down
 
-EXITS = [Exit(code=0), Exit(code=1), Exit(signal=9), Exit(signal=15), Exit()]
+EXITS = [ProcessEnd(code=0), ProcessEnd(code=1), ProcessEnd(signal=9), ProcessEnd(signal=15), ProcessEnd()]
 FAILURES = [
     Failure(kind, "cause", "message")
     for kind in (FailureKind.EXCEPTION, FailureKind.RESULT_INVALID, FailureKind.PROTOCOL)

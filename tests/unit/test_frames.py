@@ -5,7 +5,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chong.store.model import Failure, FailureKind, Progress
@@ -127,6 +127,7 @@ def is_within_bounds(happening):
 
 
 class TestJunk:
+    @settings(max_examples=500)
     @given(SENSELESS | NEARLY)
     def test_a_senseless_frame_is_a_protocol_error_or_means_something(self, tmp_path_factory, sent):
         """What it means then is within the bounds that the rest of the supervisor relies on."""

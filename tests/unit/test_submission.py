@@ -83,7 +83,8 @@ class TestBounds:
     )
     def test_what_is_just_within_bounds_is_taken(self, facts):
         """The bounds themselves are good."""
-        Submission(**({"name": "billing.sync"} | facts))
+        taken = Submission(**({"name": "billing.sync"} | facts))
+        assert facts == {name: getattr(taken, name) for name in facts}
 
     def test_each_submission_has_an_id_of_its_own(self):
         """Made by whoever submits."""

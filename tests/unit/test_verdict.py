@@ -4,10 +4,10 @@ import pytest
 
 from chong.store.model import Failure, FailureKind
 from chong.store.states import Status
-from chong.supervisor.verdict import Evidence, Exit, Result, crashed, judge, signal_name
+from chong.supervisor.verdict import Evidence, ProcessEnd, Result, crashed, judge, signal_name
 
 RAISED = Failure(FailureKind.EXCEPTION, "ValueError", "no such page")
-KILLED = Exit(signal=9)
+KILLED = ProcessEnd(signal=9)
 
 
 class TestPrecedence:
@@ -59,10 +59,10 @@ class TestExit:
     @pytest.mark.parametrize(
         ("exit_", "odd"),
         [
-            (Exit(code=0), None),
-            (Exit(code=3), "exit code 3"),
-            (Exit(signal=11), "signal 11 (SIGSEGV)"),
-            (Exit(), "an unknown exit status"),
+            (ProcessEnd(code=0), None),
+            (ProcessEnd(code=3), "exit code 3"),
+            (ProcessEnd(signal=11), "signal 11 (SIGSEGV)"),
+            (ProcessEnd(), "an unknown exit status"),
         ],
     )
     def test_a_result_remembers_an_odd_exit(self, exit_, odd):
@@ -70,7 +70,8 @@ class TestExit:
         assert odd == judge(Evidence(exit=exit_, result=Result(1))).odd_exit
 
     @pytest.mark.parametrize(
-        ("exit_", "cause"), [(Exit(signal=9), "SIGKILL"), (Exit(code=0), "no_result"), (Exit(), "exit_unknown")]
+        ("exit_", "cause"),
+        [(ProcessEnd(signal=9), "SIGKILL"), (ProcessEnd(code=0), "no_result"), (ProcessEnd(), "exit_unknown")],
     )
     def test_a_silent_end_names_its_cause(self, exit_, cause):
         """Success needs a returned value, whatever the exit code."""
@@ -86,4 +87,8 @@ class TestExit:
 
     def test_an_exit_is_known_by_its_code_or_its_signal(self):
         """Zero is a code."""
-        assert [Exit(code=0).is_known, Exit(signal=9).is_known, Exit().is_known] == [True, True, False]
+        assert [ProcessEnd(code=0).is_known, ProcessEnd(signal=9).is_known, ProcessEnd().is_known] == [
+            True,
+            True,
+            False,
+        ]
