@@ -5,10 +5,11 @@ are counted, and never the main loop.
 """
 
 import logging
+import os
 import queue
 import sys
 import threading
-from typing import Any, TextIO
+from typing import Any
 
 import structlog
 
@@ -17,10 +18,14 @@ FORMATS = ("auto", "console", "json")
 
 
 class LogWriter:
-    """A file-like object whose `write` never waits."""
+    """A file-like object whose `write` never waits.
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+    Its thread writes to the descriptor itself: blocked inside `sys.stderr` it would hold a lock that the interpreter
+    takes at its exit, and the supervisor would never end.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
         self._lines: queue.Queue[str | None] = queue.Queue(BOUND)
         self._dropped = 0
         self._thread = threading.Thread(target=self._run, name="chong-log", daemon=True)
@@ -50,16 +55,19 @@ class LogWriter:
                 text = f"{text.rstrip()} [{self._dropped} lines dropped before this one]\n"
                 self._dropped = 0
             try:
-                self._stream.write(text)
-                self._stream.flush()
-            except (OSError, ValueError):
+                self._write_out(text.encode("utf-8", "backslashreplace"))
+            except OSError:
                 self._dropped += 1
+
+    def _write_out(self, data: bytes) -> None:
+        while data:
+            data = data[os.write(self._descriptor, data) :]
 
 
 def set_up_logging(form: str) -> LogWriter:
     """Configure structlog for this process; `form` is one of `FORMATS`."""
     stream = sys.stderr
-    writer = LogWriter(stream)
+    writer = LogWriter(stream.fileno())
     on_terminal = stream.isatty() if form == "auto" else form == "console"
     renderer: Any = (
         structlog.dev.ConsoleRenderer(colors=stream.isatty())

@@ -294,7 +294,9 @@ CHILDREN = {
 @task("sample.look")
 def look(ctx):
     status = Path("/proc/self/status").read_text().splitlines()
-    masks = dict(line.split(":\t") for line in status if line.startswith(("SigBlk", "SigIgn")))
+    bits = dict(line.split(":\t") for line in status if line.startswith(("SigBlk", "SigIgn")))
+    # Those that the C library keeps for itself cannot be set, whatever was inherited.
+    masks = {name: [n for n in signal.valid_signals() if int(mask, 16) >> (n - 1) & 1] for name, mask in bits.items()}
     return {
         "fds": sorted(int(entry.name) for entry in Path("/proc/self/fd").iterdir() if entry.exists()),
         "masks": masks,
