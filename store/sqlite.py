@@ -166,8 +166,12 @@ def connect(path: Path, *, mode: str, deadline: float) -> sqlite3.Connection:
         f"{path.as_uri()}?mode={mode}", uri=True, timeout=deadline, isolation_level=None, check_same_thread=False
     )
     connection.row_factory = sqlite3.Row
-    for setting in ("synchronous = FULL", "wal_autocheckpoint = 0", f"journal_size_limit = {_LOG_KEPT_BYTES}"):
-        connection.execute(f"PRAGMA {setting}")
+    try:
+        for setting in ("synchronous = FULL", "wal_autocheckpoint = 0", f"journal_size_limit = {_LOG_KEPT_BYTES}"):
+            connection.execute(f"PRAGMA {setting}")
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 

@@ -73,10 +73,16 @@ def judge(evidence: Evidence) -> Verdict:
         odd = evidence.exit.describe() if evidence.exit.is_odd else None
         return Verdict(Status.SUCCEEDED, odd_exit=odd)
     if evidence.stop_asked:
-        return Verdict(Status.STOPPED, failure=evidence.failure, forced=evidence.signalled)
+        return Verdict(Status.STOPPED, failure=evidence.failure, forced=_was_forced(evidence))
     if evidence.given_up:
         return Verdict(Status.QUEUED)
-    return Verdict(Status.FAILED, failure=_failure(evidence), forced=evidence.signalled)
+    return Verdict(Status.FAILED, failure=_failure(evidence), forced=_was_forced(evidence))
+
+
+def _was_forced(evidence: Evidence) -> bool:
+    """A signal had to end it: ours, or one that a former term had sent before it died."""
+    was_told = evidence.stop_asked or evidence.timed_out
+    return evidence.signalled or (was_told and evidence.exit.signal is not None)
 
 
 def _failure(evidence: Evidence) -> Failure:

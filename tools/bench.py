@@ -172,7 +172,7 @@ def _wait_running(node: Node, ids: list[str]) -> None:
 MEASUREMENTS: dict[Callable[[], Iterable[Figure]], tuple[str, ...]] = {
     fork_limit_and_noops: ("fork_limit", "noop_sqlite"),
     starts: ("accepted_to_started_p50", "accepted_to_started_p99"),
-    stops: ("stop_to_notice_p50",),
+    stops: ("stop_to_notice_p50", "stop_to_notice_max"),
     memory: ("worker_pss_mib", "supervisor_pss_mib"),
     checkpoint: ("checkpoint_call",),
     command_line: ("cli_ps_ms",),

@@ -50,9 +50,13 @@ class TestPrecedence:
 
     @pytest.mark.parametrize("facts", [{"stop_asked": True}, {"timed_out": True}])
     def test_an_end_by_signal_is_forced(self, facts):
-        """Only the ladder's own signals count."""
-        forced = [judge(Evidence(exit=KILLED, signalled=signalled, **facts)).forced for signalled in (True, False)]
+        """Ours, or one that a former term had sent; a worker that ended by itself after a stop was not forced."""
+        forced = [judge(Evidence(exit=end, **facts)).forced for end in (KILLED, ProcessEnd(code=0))]
         assert forced == [True, False]
+
+    def test_a_worker_that_took_our_signal_and_ended_by_itself_was_forced(self):
+        """It would not have ended without."""
+        assert judge(Evidence(exit=ProcessEnd(code=0), stop_asked=True, signalled=True)).forced
 
 
 class TestExit:
