@@ -32,8 +32,8 @@ class Found:
 def attach_all(paths: Paths, on_trouble: Callable[[int, str], None]) -> list[Found]:
     """Attach to every forkserver of this node that answers, oldest first; dead ones' sockets are removed.
 
-    One that holds its lock but does not answer, or speaks another protocol, is reported and left alone: its
-    own hold time ends it.
+    One that holds its lock but does not answer, or not sensibly, is reported and left alone: its own hold time
+    ends it.
     """
     found = []
     for number in _numbers(paths.runtime, "generation-*.sock"):

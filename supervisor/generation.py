@@ -14,7 +14,7 @@ from typing import Any
 
 from chong.supervisor.loop import Loop
 from chong.supervisor.unix import connect, is_trusted
-from chong.worker.wire import FRAME_LIMIT, PROTOCOL_VERSION, Order, ProtocolError, Report, decode, encode
+from chong.worker.wire import FRAME_LIMIT, Order, ProtocolError, Report, decode, encode
 
 MAX_DESCRIPTORS = 4
 CONNECT_SECONDS = 5.0
@@ -45,6 +45,7 @@ class Generation:
         self.number = number
         self.path = path
         self.pid: int | None = None
+        self.protocol: int | None = None
         self.served: frozenset[str] = frozenset()
         self.catalogue: Path | None = None
         self._connection = connection
@@ -65,9 +66,10 @@ class Generation:
     def attach(self, timeout: float) -> list[Message]:
         """Take a former term's forkserver over: its hello, then one WORKER message per unreleased run.
 
-        It is not asked for new runs, so it does not count this term as served.
+        It is not asked for new runs, so it does not count this term as served. It may speak another protocol:
+        what is needed to hold its runs to their end never changes between versions.
 
-        OSError or ProtocolError when it does not answer in time or speaks another protocol.
+        OSError or ProtocolError when it does not answer in time, or not sensibly.
         """
         deadline = time.monotonic() + timeout
         workers: list[Message] = []
@@ -85,15 +87,17 @@ class Generation:
 
     def greet(self, hello: Message, term: str | None) -> None:
         """Take the hello in and answer it; without a `term` when this forkserver cannot know all of its runs."""
-        if hello.body.get("protocol") != PROTOCOL_VERSION or len(hello.descriptors) != 1:
+        if len(hello.descriptors) != 1:
             hello.close()
-            raise ProtocolError(
-                f"forkserver at {self.path}: expected protocol {PROTOCOL_VERSION}, got {hello.body.get('protocol')!r}"
-            )
+            raise ProtocolError(f"forkserver at {self.path}: expected its leash beside its hello, got none")
         self._leash = hello.descriptors[0]
-        self.pid = int(hello.body["pid"])
-        self.served = frozenset(map(str, hello.body["served"]))
-        self.catalogue = Path(hello.body["catalogue"])
+        try:
+            self.protocol = int(hello.body["protocol"])
+            self.pid = int(hello.body["pid"])
+            self.served = frozenset(map(str, hello.body["served"]))
+            self.catalogue = Path(hello.body["catalogue"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ProtocolError(f"forkserver at {self.path}: its hello is not understood: {error!r}") from error
         self._pidfd = os.pidfd_open(self.pid)
         self.order(Order.ATTACH, term=term)
 

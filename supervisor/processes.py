@@ -20,7 +20,7 @@ from chong.supervisor.loop import Loop
 from chong.supervisor.run_channel import KEEP, RunChannel
 from chong.supervisor.settings import Settings
 from chong.supervisor.verdict import ProcessEnd
-from chong.worker.wire import Order, ProtocolError, Report, Up, decode_up
+from chong.worker.wire import PROTOCOL_VERSION, Order, ProtocolError, Report, Up, decode_up
 
 RESTART_FIRST = 0.1
 RESTART_MOST = 30.0
@@ -159,14 +159,17 @@ class Processes:
 
     def _receive(self, generation: Generation) -> None:
         messages: list[Message] = []
-        trouble = None
+        trouble: Exception | None = None
         try:
             messages.extend(generation.receive())
         except (EOFError, OSError, ProtocolError) as error:
             trouble = error
         # All of it first: what it said before it died or talked nonsense still counts.
         for message in messages:
-            self._on_report(generation, message)
+            try:
+                self._on_report(generation, message)
+            except ProtocolError as error:
+                trouble = error
         if trouble is not None:
             if not isinstance(trouble, EOFError):
                 self._listener.forkserver_not_understood(generation.number, trouble)
@@ -194,6 +197,8 @@ class Processes:
     def _on_hello(self, generation: Generation, hello: Message) -> None:
         # A term that has lost a forkserver cannot prove by the next one that a run was never forked.
         generation.greet(hello, None if self._has_lost_one else self._term)
+        if generation.protocol != PROTOCOL_VERSION:
+            raise ProtocolError(f"expected protocol {PROTOCOL_VERSION} of a new forkserver, got {generation.protocol}")
         self._is_ready = generation is self._current and not self._ending
         if generation.catalogue is not None:
             self._listener.catalogue_ready(generation.number, read_catalogue(generation.catalogue))
