@@ -10,6 +10,7 @@ from chong.store.errors import Refused
 from chong.store.model import CatalogueEntry
 from chong.supervisor.files import read_json
 from chong.worker.definition import Options
+from chong.worker.wire import ProtocolError
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,14 @@ class Catalogue:
 
 
 def read_catalogue(path: Path) -> Catalogue:
-    content = read_json(path)
+    """ProtocolError when the file is not there, or is not what a forkserver of this version writes."""
+    try:
+        return _catalogue_from(read_json(path))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ProtocolError(f"catalogue {path}: expected a forkserver's list of tasks, got {error!r}") from error
+
+
+def _catalogue_from(content: Any) -> Catalogue:
     tasks = {
         item["name"]: Task(
             item["name"],

@@ -27,7 +27,8 @@ def _note_stored_end(step: Step) -> None:
     """The run had ended, and its end was on the way to the store when the other writer came first."""
     task = step.state.task
     exit_ = ProcessEnd(task.exit_code, task.exit_signal)
-    if step.state.phase is Phase.ENDED and exit_.is_known:
+    is_unreleased = step.state.phase is Phase.ENDED and step.state.pid is not None
+    if is_unreleased and exit_.is_known:
         step.note("late_result", _describe_end(step.state, exit_))
 
 

@@ -107,7 +107,7 @@ class Processes:
             self._add_channel(run, worker, found.generation)
             memos[run] = worker.body.get("memo")
             if worker.body["exited"]:
-                self._early_exits[run] = _told_exit(worker)
+                self._early_exits[run] = told_exit(worker)
         return memos
 
     def retire_old(self) -> None:
@@ -161,7 +161,8 @@ class Processes:
         messages: list[Message] = []
         trouble: Exception | None = None
         try:
-            messages.extend(generation.receive())
+            for message in generation.receive():
+                messages.append(message)  # noqa: PERF402 - what came before a failure has to be kept
         except (EOFError, OSError, ProtocolError) as error:
             trouble = error
         # All of it first: what it said before it died or talked nonsense still counts.
@@ -181,18 +182,25 @@ class Processes:
         if message.op is Report.HELLO:
             self._on_hello(generation, message)
         elif message.op is Report.SPAWNED:
-            self._asked.pop(run, None)
-            if run in self._channels or len(message.descriptors) != DESCRIPTORS_OF_A_RUN:
-                message.close()
-            else:
-                channel = self._add_channel(run, message, generation)
-                self._listener.happened(run, e.Spawned(channel.pid), f"{run}.spawned", None)
-                self.read(run)
+            self._on_spawned(generation, run, message)
         elif message.op is Report.REFUSED:
             self._asked.pop(run, None)
-            self._listener.happened(run, e.SpawnRefused(str(message.body["reason"])), f"{run}.refused", None)
+            reason = str(message.body.get("reason"))
+            self._listener.happened(run, e.SpawnRefused(reason), f"{run}.refused", None)
         elif message.op is Report.EXITED:
-            self._on_exit(run, _told_exit(message))
+            self._on_exit(run, told_exit(message))
+
+    def _on_spawned(self, generation: Generation, run: str, message: Message) -> None:
+        if len(message.descriptors) != DESCRIPTORS_OF_A_RUN:
+            message.close()
+            raise ProtocolError(f"expected {DESCRIPTORS_OF_A_RUN} descriptors beside spawned, got another number")
+        self._asked.pop(run, None)
+        if run in self._channels:
+            message.close()
+            return
+        channel = self._add_channel(run, message, generation)
+        self._listener.happened(run, e.Spawned(channel.pid), f"{run}.spawned", None)
+        self.read(run)
 
     def _on_hello(self, generation: Generation, hello: Message) -> None:
         # A term that has lost a forkserver cannot prove by the next one that a run was never forked.
@@ -396,27 +404,29 @@ class Processes:
             self._loop.watch(channel.pidfd, partial(self._orphan_ended, channel))
 
     def _orphan_ended(self, channel: RunChannel) -> None:
-        exit_ = _exit_of(channel.pidfd)
+        exit_ = exit_of(channel.pidfd)
+        if exit_ is None:
+            return  # it lives: the loop may call once for a descriptor whose number was another's
         if exit_.is_known:  # a zombie of ours keeps the group's number from anybody else
             channel.signal(signal.SIGKILL, group=True)
         self._on_exit(channel.run, exit_)
 
 
-def _told_exit(message: Message) -> ProcessEnd:
-    at = message.body["at"]
-    return ProcessEnd(
-        message.body["code"], message.body["signal"], None if at is None else datetime.fromtimestamp(at, UTC)
-    )
+def told_exit(message: Message) -> ProcessEnd:
+    """An end as a forkserver tells it, one of another version perhaps not when."""
+    at = message.body.get("at")
+    when = datetime.fromtimestamp(at, UTC) if isinstance(at, int | float) else None
+    return ProcessEnd(message.body.get("code"), message.body.get("signal"), when)
 
 
-def _exit_of(pidfd: int) -> ProcessEnd:
-    """The status, left with the zombie; unknown when somebody else has reaped it."""
+def exit_of(pidfd: int) -> ProcessEnd | None:
+    """The status, left with the zombie; unknown when somebody else has reaped it, None while the process lives."""
     try:
         found = os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOWAIT | os.WNOHANG)
     except ChildProcessError:
         return ProcessEnd()
     if found is None:
-        return ProcessEnd()
+        return None
     return ProcessEnd(code=found.si_status) if found.si_code == os.CLD_EXITED else ProcessEnd(signal=found.si_status)
 
 

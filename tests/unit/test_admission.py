@@ -11,6 +11,7 @@ from chong.supervisor.catalogue import Catalogue, Task, options_from, read_catal
 from chong.supervisor.files import write_json
 from chong.supervisor.submission import Submission
 from chong.worker.definition import Options
+from chong.worker.wire import ProtocolError
 
 ALL = [None, frozenset(range(64))]
 MINE = parse_buckets("0-15")
@@ -132,6 +133,14 @@ class TestCatalogue:
         """Required ones, optional ones, and any where the function takes any."""
         Task("n", "m", "(a, b=1)", Options(), frozenset("a"), frozenset("b")).check_names({"a": 1, "b": 2})
         Task("n", "m", "(**more)", Options(), accepts_any=True).check_names({"z": 1})
+
+    @pytest.mark.parametrize("text", [None, "", "[]", "7", '{"tasks": [{}], "errors": []}', '{"tasks": 3}'])
+    def test_one_that_cannot_be_read_is_its_forkservers_fault(self, tmp_path, text):
+        """It is ended and replaced; the supervisor goes on."""
+        if text is not None:
+            (tmp_path / "c.json").write_text(text)
+        with pytest.raises(ProtocolError, match="expected a forkserver's list of tasks"):
+            read_catalogue(tmp_path / "c.json")
 
     def test_what_is_missing_has_its_default(self):
         """It was written by an older version."""

@@ -533,6 +533,24 @@ class TestDesync:
         world.feed(what)
         assert e.SaveState not in kinds(world)
 
+    def test_a_run_whose_end_was_on_its_way_leaves_a_note(self):
+        """It had ended; only the store had not heard of it."""
+        world = world_at(LIVE)
+        world.say(e.ResultArrived(Result(1)))
+        world.end_worker(ProcessEnd(code=0))
+        world.desync()
+        assert [effect.note.kind for effect in world.effects if isinstance(effect, e.AddNote)] == ["late_result"]
+
+    def test_an_end_that_was_stored_leaves_none(self):
+        """What another writer then changes is the task in its queue, not that run."""
+        world = world_at(LIVE)
+        world.say(e.FailureArrived(RAISED))
+        ended(world, ProcessEnd(code=1))
+        world.ask(Action.STOP)
+        world.desync()
+        assert world.task.exit_code == 1
+        assert e.AddNote not in kinds(world)
+
     def test_a_pause_that_waited_is_answered(self):
         """Its task is another writer's now."""
         world = world_at(GOING)

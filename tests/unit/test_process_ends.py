@@ -1,0 +1,36 @@
+"""How the supervisor learns of ends: by its own look at a process, and by a forkserver's word."""
+
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime
+
+from chong.supervisor.generation import Message
+from chong.supervisor.processes import exit_of, told_exit
+from chong.supervisor.verdict import ProcessEnd
+from chong.worker.wire import Report
+
+
+def test_a_living_process_has_no_end_and_a_dead_one_keeps_its_status():
+    """Looked at for nothing, it must not be taken for dead; the status is left with the zombie."""
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    pidfd = os.pidfd_open(child.pid)
+    try:
+        assert exit_of(pidfd) is None
+        child.kill()
+        os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOWAIT)
+        assert [exit_of(pidfd), exit_of(pidfd)] == [ProcessEnd(signal=signal.SIGKILL)] * 2
+    finally:
+        child.kill()
+        child.communicate()
+    assert exit_of(pidfd) == ProcessEnd()
+    os.close(pidfd)
+
+
+def test_an_end_is_told_with_its_time_or_without():
+    """A forkserver of another version may not say when."""
+    facts = {"run": "r.1", "code": 3, "signal": None}
+    assert told_exit(Message(Report.EXITED, facts, ())) == ProcessEnd(code=3)
+    when = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    assert told_exit(Message(Report.EXITED, facts | {"at": when.timestamp()}, ())) == ProcessEnd(code=3, at=when)
