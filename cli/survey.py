@@ -15,7 +15,7 @@ from chong.cli.times import span, stamp, utc_now
 from chong.store.buckets import format_buckets
 from chong.store.model import BucketDeclaration, CatalogueEntry, NodeRecord
 from chong.store.view import as_json as view_of
-from chong.worker.definition import Options
+from chong.worker.options import Options
 
 _BUCKETS = (
     Column("", floor=0),

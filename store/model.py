@@ -248,6 +248,8 @@ class NodeRecord:
     """One node as it declared itself; `seen_at` and `is_live` by the store's clock.
 
     `ttl`: how long after `seen_at` the node counts as live. `limits`: limits by name, None for unlimited.
+    `containment`: what holds a run together, `cgroup` or `process group`; empty while unknown. `generation`: the
+    task modules' generation that new runs are forked from, 0 before the first.
     """
 
     node: str
@@ -259,6 +261,7 @@ class NodeRecord:
     version: str
     ttl: timedelta
     limits: Mapping[str, int | None] = field(default_factory=dict)
+    containment: str = ""
     generation: int = 0
     started_at: datetime | None = None
     seen_at: datetime | None = None
@@ -278,7 +281,8 @@ class BucketDeclaration:
 class CatalogueEntry:
     """A task definition as a node published it, for display only.
 
-    `options`: the definition's options as JSON values; `error`: why its module could not be loaded.
+    `options`: the definition's options as JSON values; `error`: why its module could not be loaded; `hold`: why
+    queued work of this name waits on the node, None when it does not.
     """
 
     node: str
@@ -286,6 +290,7 @@ class CatalogueEntry:
     module: str
     options: Mapping[str, Any] = field(default_factory=dict)
     error: str | None = None
+    hold: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,13 @@ import sqlite3
 from chong.store.errors import ConfigurationError
 from chong.store.queries import load_queries, load_script
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """The version that this code writes. Migrations only add, so a database names the oldest code that may use it."""
 
 OLDEST_CODE = 1
+
+ADDED = (("nodes", "containment", "TEXT NOT NULL DEFAULT ''"), ("catalogue", "hold", "TEXT"))
+"""Columns that came after the first version: table, name, definition."""
 
 APPLICATION_ID = 0x63686E67
 """Marks a SQLite file as chong's ("chng"), so that nobody else's database is taken for an empty store."""
@@ -22,6 +25,18 @@ def create_tables(connection: sqlite3.Connection) -> None:
         f"BEGIN IMMEDIATE; PRAGMA application_id = {APPLICATION_ID}; {load_script('sqlite_schema')}"
     )
     connection.execute(queries["deployment_create"], {"schema_version": SCHEMA_VERSION, "oldest_code": OLDEST_CODE})
+    connection.execute("COMMIT")
+
+
+def add_missing_columns(connection: sqlite3.Connection) -> None:
+    """Bring an older database up to this version; only ever adds, so that older code goes on beside it."""
+    if connection.execute("SELECT schema_version FROM deployment").fetchone()[0] >= SCHEMA_VERSION:
+        return
+    connection.execute("BEGIN IMMEDIATE")  # looked at again inside: several processes may do so at once
+    for table, column, kind in ADDED:
+        if column not in {row["name"] for row in connection.execute(f"PRAGMA table_info({table})")}:
+            connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
+    connection.execute("UPDATE deployment SET schema_version = ?", (SCHEMA_VERSION,))
     connection.execute("COMMIT")
 
 

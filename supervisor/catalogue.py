@@ -2,14 +2,14 @@
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from chong.store.errors import Refused
 from chong.store.model import CatalogueEntry
 from chong.supervisor.files import read_json
-from chong.worker.definition import Options
+from chong.worker.options import Backoff, Options
 from chong.worker.wire import ProtocolError
 
 
@@ -87,11 +87,13 @@ def _catalogue_from(content: Any) -> Catalogue:
 
 def options_from(content: dict[str, object]) -> Options:
     """Options out of JSON; what this version does not know is left out, what is missing has its default."""
-    known = {name: value for name, value in content.items() if name in Options.__dataclass_fields__}
-    known["tags"] = tuple(known.get("tags", ()))  # type: ignore[arg-type]
-    return Options(**known)  # type: ignore[arg-type]
+    known: dict[str, Any] = {name: value for name, value in content.items() if name in Options.__dataclass_fields__}
+    if "backoff" in known:
+        known["backoff"] = Backoff(**known["backoff"])
+    lists = {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
+    return Options(**known | lists)
 
 
 def _shown(task: Task) -> dict[str, object]:
-    options = {name: getattr(task.options, name) for name in Options.__dataclass_fields__}
-    return {"parameters": task.parameters, **options, "tags": list(task.options.tags)}
+    """For the shared store: of `env` the names alone, its values may be secrets."""
+    return {"parameters": task.parameters, **asdict(task.options), "env": sorted(task.options.env)}

@@ -23,6 +23,11 @@ class Settings:
     lease_seconds: how long a run's lease lasts without renewal; renew_seconds: how often it is renewed.
     modules: task modules beside those registered as entry points.
     worker_open_files: the soft limit of open files for workers, None for this process's own.
+    pass_env: names of this process's environment variables that tasks see beside the basic ones; may have a `*`.
+    cgroup: a cgroup v2 directory of our own, in which each run gets one; "auto" for this process's own where it was
+    delegated by systemd, "none" for no cgroups.
+    keep_logs, keep_tasks, keep_spool: days after which logs, finished tasks in the store and set-aside files go, None
+    for never. keep_logs_gib: how much all logs may take, the oldest go first.
     """
 
     node: str = field(default_factory=default_node)
@@ -37,6 +42,12 @@ class Settings:
     import_seconds: float = 60.0
     modules: tuple[str, ...] = ()
     worker_open_files: int | None = None
+    pass_env: tuple[str, ...] = ()
+    cgroup: str = "auto"
+    keep_logs: float | None = 30.0
+    keep_logs_gib: float | None = 10.0
+    keep_tasks: float | None = None
+    keep_spool: float | None = 30.0
     state_dir: Path | None = None
     runtime_dir: Path | None = None
 

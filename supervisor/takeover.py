@@ -19,7 +19,7 @@ from chong.supervisor.reconcile import Judge
 from chong.supervisor.recover import Findings, Remains, read_remains
 from chong.supervisor.task_state import Phase, TaskState
 from chong.supervisor.verdict import ProcessEnd
-from chong.worker.definition import Options
+from chong.worker.options import Options
 from chong.worker.wire import ProtocolError, decode_up
 
 BOTH_DEAD = "supervisor and forkserver died, and nothing was left that tells how the run ended"

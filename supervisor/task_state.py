@@ -6,7 +6,7 @@ from enum import StrEnum
 from chong.store.model import Failure, TaskSnapshot
 from chong.supervisor.events import Asked
 from chong.supervisor.verdict import Evidence, ProcessEnd, Result
-from chong.worker.definition import Options
+from chong.worker.options import Options
 
 UNKILLABLE = "unkillable"
 """The flag of a task whose worker SIGKILL does not end: in uninterruptible sleep, or held by a tracer."""

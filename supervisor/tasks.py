@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -22,7 +22,6 @@ from chong.supervisor.processes import Processes
 from chong.supervisor.queue import Place, TurnQueue
 from chong.supervisor.spool import Spool
 from chong.supervisor.task_state import Phase, TaskState
-from chong.worker.definition import Options
 from chong.worker.wire import encode_down
 
 
@@ -167,7 +166,7 @@ class Tasks:
         task = state.task
         self._lease(task.id)
         title = " ".join(["chong: worker", task.name, *([task.bucket_key] if task.bucket_key else []), task.id[-8:]])
-        self.processes.spawn(task.run, title, {"options": {name: getattr(state.options, name) for name in _OPTIONS}})
+        self.processes.spawn(task.run, title, {"options": asdict(state.options)})
 
     def _send_go(self, state: TaskState, go: e.SendGo) -> None:
         try:
@@ -262,8 +261,6 @@ class Tasks:
 
 _QUIET = frozenset({Status.QUEUED, Status.STARTING, Status.RUNNING})
 """Every task goes through these; the trail in the store has them."""
-
-_OPTIONS = tuple(field.name for field in fields(Options))
 
 
 def place_of(state: TaskState) -> Place:

@@ -1,56 +1,32 @@
 """What a task author declares: `@task` turns a function into a `Definition`."""
 
 import inspect
+import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
-from chong.worker.duration import parse_duration
+from chong.worker.options import NAME_LIMIT, Backoff, DefinitionError, Duration, Options, read_options
 
-NAME_LIMIT = 200
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*\Z")
 
-Duration = float | str | timedelta
-
-
-class DefinitionError(Exception):
-    """A task is declared wrongly; the text names the task, what was expected and what was got."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """How a task's runs are managed. Lengths of time are in seconds; None means no limit.
-
-    timeout: running time, pauses not counted, after which a run is ended as `failed`.
-    stop_grace: how long a stop waits for a checkpoint before it sends SIGTERM.
-    kill_grace: how long after SIGTERM it waits before SIGKILL.
-    start_timeout: how long a worker may take from its fork to its first line of user code.
-    retries: further attempts after the first.
-    max_parallel: runs of this task at one time on a node.
-    priority: higher starts first within its bucket.
-    interruptible: SIGTERM raises in the main thread, even inside a blocking call.
-    """
-
-    timeout: float | None = None
-    stop_grace: float = 10.0
-    kill_grace: float = 5.0
-    start_timeout: float = 30.0
-    retries: int = 0
-    max_parallel: int | None = None
-    priority: int = 0
-    tags: tuple[str, ...] = ()
-    interruptible: bool = False
+Failures = Iterable[str | type[BaseException]]
+"""Kinds of failure by name, exceptions by class."""
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A task's name, its options and its function; calling it calls the function."""
+    """A task's name, its options and its function; calling it calls the function.
+
+    retry_on, no_retry_on: the exception classes among the options of these names, None where no option was given.
+    """
 
     name: str
     options: Options
     function: Callable[..., Any]
+    retry_on: tuple[type[BaseException], ...] | None = None
+    no_retry_on: tuple[type[BaseException], ...] = ()
 
     @property
     def module(self) -> str:
@@ -73,35 +49,43 @@ def task(
     kill_grace: Duration = 5.0,
     start_timeout: Duration = 30.0,
     retries: int = 0,
+    backoff: Duration | Backoff = Backoff(),  # noqa: B008 - frozen
+    retry_on: Failures | None = None,
+    no_retry_on: Failures = (),
     max_parallel: int | None = None,
+    max_parallel_per_key: int | None = None,
     priority: int = 0,
     tags: Iterable[str] = (),
+    nice: int = 0,
+    memory: int | str | None = None,
+    user: str | None = None,
+    cwd: str | os.PathLike[str] | None = None,
+    env: Mapping[str, str] | None = None,
+    umask: int | None = None,
+    log_max: int | str = "16M",
     interruptible: bool = False,
+    fork_safe: bool = False,
+    every: Duration | None = None,
+    keys: Iterable[str] = (),
 ) -> Callable[[Callable[..., Any]], Definition]:
     """Declare a function as the task `name`; `Options` says what each option means.
 
     The function takes a `TaskContext` first, then the parameters by name, and returns a JSON value.
     Raises `DefinitionError` at once when something is out of range.
     """
+    given = {option: value for option, value in locals().items() if option != "name"}
     _check_name(name)
-    options = Options(
-        timeout=None if timeout is None else _seconds(name, "timeout", timeout, above_zero=True),
-        stop_grace=_seconds(name, "stop_grace", stop_grace),
-        kill_grace=_seconds(name, "kill_grace", kill_grace),
-        start_timeout=_seconds(name, "start_timeout", start_timeout, above_zero=True),
-        retries=_whole(name, "retries", retries, least=0),
-        max_parallel=None if max_parallel is None else _whole(name, "max_parallel", max_parallel, least=1),
-        priority=_whole(name, "priority", priority),
-        tags=_tags(name, tags),
-        interruptible=interruptible,
-    )
+    retry_on = None if retry_on is None else _listed(retry_on)
+    no_retry_on = _listed(no_retry_on)
+    options = read_options(name, given | {"env": env or {}, "retry_on": retry_on, "no_retry_on": no_retry_on})
 
     def declare(function: Callable[..., Any]) -> Definition:
         if inspect.iscoroutinefunction(function):
             raise DefinitionError(f"task {name!r}: expected a plain function, got an async one")
         if not callable(function):
             raise DefinitionError(f"task {name!r}: expected a function, got {type(function).__name__}")
-        return Definition(name, options, function)
+        retried = None if retry_on is None else _classes(retry_on)
+        return Definition(name, options, function, retried, _classes(no_retry_on))
 
     return declare
 
@@ -113,28 +97,10 @@ def _check_name(name: str) -> None:
         )
 
 
-def _seconds(name: str, option: str, value: Duration, *, above_zero: bool = False) -> float:
-    try:
-        seconds = parse_duration(value)
-    except (TypeError, ValueError) as error:
-        raise DefinitionError(f"task {name!r}: {option}: {error}") from None
-    if above_zero and seconds == 0:
-        raise DefinitionError(f"task {name!r}: {option}: expected more than 0, got {value!r}")
-    return seconds
+def _listed(failures: Any) -> Any:
+    """An iterator is read only once; what is no list at all is refused with the option's name."""
+    return tuple(failures) if isinstance(failures, Iterable) and not isinstance(failures, str | type) else failures
 
 
-def _whole(name: str, option: str, value: int, *, least: int | None = None) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or (least is not None and value < least):
-        bound = "" if least is None else f" of at least {least}"
-        raise DefinitionError(f"task {name!r}: {option}: expected a whole number{bound}, got {value!r}")
-    return value
-
-
-def _tags(name: str, tags: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(tags, str):
-        raise DefinitionError(f"task {name!r}: tags: expected a set of strings, got the string {tags!r}")
-    found = tuple(sorted(set(tags)))
-    for tag in found:
-        if not isinstance(tag, str) or not tag or len(tag) > NAME_LIMIT or not tag.isprintable():
-            raise DefinitionError(f"task {name!r}: tags: expected printable strings, got {tag!r}")
-    return found
+def _classes(failures: Failures) -> tuple[type[BaseException], ...]:
+    return tuple(item for item in failures if isinstance(item, type))

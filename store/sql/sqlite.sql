@@ -347,9 +347,9 @@ VALUES (:term, :node, :node_id, :boot_id, :lock_inode, :started_at) ON CONFLICT 
 -- name: register_term_node
 -- Its node, seen now.
 INSERT OR REPLACE INTO nodes
-    (node, node_id, term, host, boot_id, pid, version, ttl, limits, generation, started_at, seen_at)
+    (node, node_id, term, host, boot_id, pid, version, ttl, limits, containment, generation, started_at, seen_at)
 VALUES
-    (:node, :node_id, :term, :host, :boot_id, :pid, :version, :ttl, :limits, :generation, :started_at, :now)
+    (:node, :node_id, :term, :host, :boot_id, :pid, :version, :ttl, :limits, :containment, :generation, :started_at, :now)
 
 -- name: terms
 -- A node's terms, newest first.
@@ -359,7 +359,7 @@ FROM terms WHERE node = :node ORDER BY started_at DESC, number DESC
 -- name: nodes
 -- Every node; it is live when it was seen less than its ttl ago, and not in the future.
 SELECT
-    node, node_id, term, host, boot_id, pid, version, ttl, limits, generation, started_at, seen_at,
+    node, node_id, term, host, boot_id, pid, version, ttl, limits, containment, generation, started_at, seen_at,
     (seen_at <= :now AND seen_at + ttl > :now) AS is_live
 FROM nodes ORDER BY node
 
@@ -377,8 +377,8 @@ SELECT bucket, node, updated_at FROM node_buckets ORDER BY bucket, node
 
 -- name: publish_catalogue
 -- One definition that a node shows.
-INSERT OR REPLACE INTO catalogue (node, name, module, options, error)
-VALUES (:node, :name, :module, :options, :error)
+INSERT OR REPLACE INTO catalogue (node, name, module, options, error, hold)
+VALUES (:node, :name, :module, :options, :error, :hold)
 
 -- name: publish_catalogue_none
 -- The end of what a node showed before.
@@ -386,7 +386,7 @@ DELETE FROM catalogue WHERE node = :node
 
 -- name: catalogue
 -- The definitions of one node, or of all.
-SELECT node, name, module, options, error FROM catalogue WHERE :node IS NULL OR node = :node ORDER BY node, name
+SELECT node, name, module, options, error, hold FROM catalogue WHERE :node IS NULL OR node = :node ORDER BY node, name
 
 -- name: deployment
 -- What all nodes agree on.

@@ -153,6 +153,7 @@ CREATE TABLE IF NOT EXISTS nodes (
     version TEXT NOT NULL,
     ttl INTEGER NOT NULL,
     limits TEXT NOT NULL,
+    containment TEXT NOT NULL DEFAULT '',
     generation INTEGER NOT NULL,
     started_at INTEGER,
     seen_at INTEGER NOT NULL
@@ -171,5 +172,6 @@ CREATE TABLE IF NOT EXISTS catalogue (
     module TEXT NOT NULL,
     options TEXT NOT NULL,
     error TEXT,
+    hold TEXT,
     PRIMARY KEY (node, name)
 ) WITHOUT ROWID;

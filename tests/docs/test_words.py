@@ -10,7 +10,7 @@ import pytest
 from chong.store.model import FailureKind
 from chong.supervisor import main as supervisor
 from chong.worker import TaskContext
-from chong.worker.definition import Options
+from chong.worker.options import Options
 
 ROOT = Path(__file__).resolve().parents[2]
 TASKS = (ROOT / "docs" / "tasks.md").read_text()

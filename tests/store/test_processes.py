@@ -11,6 +11,7 @@ import pytest
 
 from chong.store.errors import ConcurrencyConflict
 from chong.store.model import LeaseGrant
+from chong.store.schema import SCHEMA_VERSION
 from chong.store.specimens import (
     LATER_TERM,
     NODE,
@@ -169,7 +170,7 @@ class TestTasks:
     def test_many_may_make_the_same_new_store(self, tmp_path):
         """Whoever comes first, the schema is made once."""
         stores = run_makers(tmp_path / "new.db")
-        assert stores == [1] * 4
+        assert stores == [SCHEMA_VERSION] * 4
 
 
 class TestClaims:

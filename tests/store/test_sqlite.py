@@ -17,7 +17,19 @@ from chong.store.errors import ChongError, ConfigurationError, StoreError, Store
 from chong.store.mounts import network_file_system
 from chong.store.query import TaskQuery
 from chong.store.session import Session
-from chong.store.specimens import START, TERM, TTL, SetClock, queued, read, stored_queued, stored_run, task_id
+from chong.store.specimens import (
+    START,
+    TERM,
+    TTL,
+    SetClock,
+    node_record,
+    queued,
+    read,
+    stored_queued,
+    stored_run,
+    task_id,
+    term_record,
+)
 from chong.store.sqlite import SqliteTaskStore
 from chong.store.states import Status
 from chong.store.tables import _QUERIES, render_query
@@ -237,6 +249,23 @@ class TestFile:
         with SqliteTaskStore(path) as store:
             found = read(store, run)
         assert (run.status, run.version, run.attempt) == (found.status, found.version, found.attempt)
+
+    def test_an_older_database_gets_the_columns_that_are_new(self, path):
+        """An upgraded node finds its old tasks, and says what the old code could not."""
+        with SqliteTaskStore(path) as store:
+            run = stored_run(store)
+        changed(
+            path,
+            "ALTER TABLE nodes DROP COLUMN containment",
+            "ALTER TABLE catalogue DROP COLUMN hold",
+            "UPDATE deployment SET schema_version = 1",
+        )
+        for _ in range(2):
+            with SqliteTaskStore(path, create=False) as store:
+                assert read(store, run).version == run.version
+                store.register_term(term_record(), node_record(containment="cgroup"))
+                assert [node.containment for node in store.nodes()] == ["cgroup"]
+                assert store.deployment().schema_version == schema.SCHEMA_VERSION
 
     @pytest.mark.parametrize("name", ["with space.db", "what?.db", "100%#.db", "名.db"])
     def test_a_file_may_have_any_name(self, tmp_path, name):

@@ -16,7 +16,7 @@ from chong.supervisor import events as e
 from chong.supervisor.decide import decide
 from chong.supervisor.task_state import Phase, TaskState
 from chong.supervisor.verdict import ProcessEnd
-from chong.worker.definition import Options
+from chong.worker.options import Options
 from chong.worker.wire import Down
 
 KEEP = 10**9

@@ -10,7 +10,7 @@ from chong.supervisor.admission import Admission
 from chong.supervisor.catalogue import Catalogue, Task, options_from, read_catalogue
 from chong.supervisor.files import write_json
 from chong.supervisor.submission import Submission
-from chong.worker.definition import Options
+from chong.worker.options import Options
 from chong.worker.wire import ProtocolError
 
 ALL = [None, frozenset(range(64))]

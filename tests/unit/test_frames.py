@@ -16,7 +16,7 @@ from chong.supervisor.frames import CAUSE_LIMIT, MESSAGE_LIMIT, TRACEBACK_LIMIT,
 from chong.supervisor.go import go_frame
 from chong.supervisor.task_state import TaskState
 from chong.supervisor.verdict import Result
-from chong.worker.definition import Options
+from chong.worker.options import Options
 from chong.worker.result import INT_LIMIT, RESULT_LIMIT, encode_result, encode_state
 from chong.worker.wire import (
     FRAME_LIMIT,

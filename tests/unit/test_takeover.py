@@ -14,7 +14,7 @@ from chong.supervisor.events import TimerName
 from chong.supervisor.paths import Paths
 from chong.supervisor.takeover import BOTH_DEAD, Takeover
 from chong.supervisor.task_state import Phase, TaskState
-from chong.worker.definition import Options
+from chong.worker.options import Options
 from chong.worker.wire import Down
 
 STARTING = replace(start_of(queued(max_attempts=2)), started_at=None)

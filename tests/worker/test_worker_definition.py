@@ -1,14 +1,51 @@
+import json
+from dataclasses import asdict
 from datetime import timedelta
 
 import pytest
 
-from chong.worker.definition import Definition, DefinitionError, Options, task
+from chong.supervisor.catalogue import options_from
+from chong.worker.definition import Definition, task
+from chong.worker.options import Backoff, DefinitionError, Options
 
 
 def test_options_are_in_seconds_and_tags_sorted():
     """However they were written, so that two declarations of the same thing are equal in the catalogue."""
     declared = task("a.b", timeout="1h30m", stop_grace=timedelta(seconds=2), tags={"b", "a"}, retries=3)(lambda ctx: 1)
     assert declared.options == Options(timeout=5400.0, stop_grace=2.0, tags=("a", "b"), retries=3)
+
+
+def test_options_of_every_kind_are_read():
+    """Sizes, names of exceptions and a plain first wait are what the supervisor and the tables need, not objects."""
+    declared = task(
+        "a",
+        backoff="10s",
+        retry_on=["timeout", ConnectionError],
+        no_retry_on=(kind for kind in [BrokenPipeError]),
+        memory="64M",
+        log_max="1M",
+        env={"A": "b"},
+        every="30s",
+        keys=["x", "y"],
+    )(lambda ctx: 1)
+    assert declared.options == Options(
+        backoff=Backoff(first=10.0),
+        retry_on=("timeout", "ConnectionError"),
+        no_retry_on=("BrokenPipeError",),
+        memory=64 * 1024**2,
+        log_max=1024**2,
+        env={"A": "b"},
+        every=30.0,
+        keys=("x", "y"),
+    )
+    assert declared.retry_on == (ConnectionError,)
+    assert declared.no_retry_on == (BrokenPipeError,)
+
+
+def test_options_survive_json():
+    """A memo gives them back to the next term, which may lack the code that declared them."""
+    options = task("a", retry_on=["timeout"], backoff=Backoff(first=2), env={"A": "b"}, tags={"x"})(print).options
+    assert options_from(json.loads(json.dumps(asdict(options)))) == options
 
 
 def test_a_definition_can_be_called_like_its_function():
@@ -36,7 +73,26 @@ def test_a_function_without_parameters_wants_no_context():
         ({"max_parallel": 0}, "task 'a': max_parallel: expected a whole number of at least 1, got 0"),
         ({"priority": "high"}, "task 'a': priority: expected a whole number, got 'high'"),
         ({"tags": "io"}, "task 'a': tags: expected a set of strings, got the string 'io'"),
-        ({"tags": ["a\n"]}, "task 'a': tags: expected printable strings, got 'a\\n'"),
+        ({"tags": ["a\n"]}, "task 'a': tags: expected printable strings of 1 to 200 characters, got 'a\\n'"),
+        ({"nice": 20}, "task 'a': nice: expected a whole number from 0 to 19, got 20"),
+        ({"memory": "lots"}, "task 'a': memory: expected a size like 4096, \"64M\" or \"2G\", got 'lots'"),
+        ({"memory": 1000}, "task 'a': memory: expected at least 1048576 bytes, got 1000"),
+        ({"log_max": "1K"}, "task 'a': log_max: expected at least 65536 bytes, got '1K'"),
+        ({"cwd": "work"}, "task 'a': cwd: expected an absolute path, got 'work'"),
+        ({"umask": 0o1000}, "task 'a': umask: expected a whole number from 0 to 511, got 512"),
+        ({"env": {"CHONG_DB": "x"}}, "task 'a': env: expected names of letters, digits and _, none with CHONG_"),
+        ({"env": {"A": "b\0"}}, "task 'a': env: expected texts without NUL"),
+        ({"env": {"A": "b" * 9000}}, "task 'a': env: expected at most 8192 characters in all, got 9001"),
+        ({"env": "A=b"}, "task 'a': env: expected a mapping of names to texts, got 'A=b'"),
+        ({"user": ""}, "task 'a': user: expected a name, got ''"),
+        ({"interruptible": 1}, "task 'a': interruptible: expected True or False, got 1"),
+        ({"backoff": "soon"}, "task 'a': backoff: expected a length of time like 30"),
+        ({"backoff": Backoff(factor=0.5)}, "task 'a': backoff: expected first <= most, factor >= 1"),
+        ({"retry_on": ["lost"]}, "task 'a': retry_on: expected exception, timeout, crashed, start_timeout or an"),
+        ({"retry_on": "timeout"}, "task 'a': retry_on: expected a list of exception, timeout"),
+        ({"no_retry_on": [7]}, "task 'a': no_retry_on: expected exception, timeout, crashed, start_timeout or an"),
+        ({"every": 0}, "task 'a': every: expected more than 0, got 0"),
+        ({"keys": ["a"]}, "task 'a': keys: expected them beside every, got keys alone"),
     ],
 )
 def test_an_option_out_of_range_is_refused_at_once(options, words):
