@@ -1,6 +1,7 @@
 """Commands that look at the whole deployment: buckets, nodes, definitions, counts."""
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 
 import click
 
@@ -155,8 +156,11 @@ def _task_cells(entry: CatalogueEntry) -> list[Cell | str]:
 
 
 def _is_default(name: str, value: object) -> bool:
-    default = getattr(Options(), name, None)
-    return value == (list(default) if isinstance(default, tuple) else default)
+    return bool(value == _DEFAULTS.get(name))
+
+
+_DEFAULTS = json.loads(json.dumps(asdict(Options()))) | {"env": []}
+"""As the store shows them: of `env` the names alone."""
 
 
 def _short(value: object) -> str:

@@ -35,15 +35,34 @@ def submit_over(
     SupervisorUnreachable when nobody answers within `timeout` seconds. `node` is only for that message.
     """
     request = {"op": "submit", **to_json(submission)}
+    lost = f"whether it accepted task {submission.id} is unknown"
+    answer = ask_node(socket_path, request, node=node, timeout=timeout, lost=lost)
+    if not isinstance(answer.get("task"), dict):
+        raise Refused(f"the supervisor's answer is not understood: {str(answer)[:100]}")
+    return dict(answer["task"])
+
+
+def ask_node(
+    socket_path: Path,
+    request: dict[str, Any],
+    *,
+    node: str | None = None,
+    timeout: float = ANSWER_SECONDS,
+    lost: str = "whether it was done is unknown",
+) -> dict[str, Any]:
+    """Ask a node's supervisor for an operation that may safely be asked for twice; returns the facts it answers.
+
+    `lost` is what its silence means, for the error's text. Raises as `submit_over`.
+    """
     line = json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
     if len(line) > LINE_LIMIT:
-        raise ConfigurationError(f"submission: expected at most {LINE_LIMIT} bytes, got {len(line)}")
+        raise ConfigurationError(f"request: expected at most {LINE_LIMIT} bytes, got {len(line)}")
     for last in range(1, TRIES + 1):
         try:
-            return _accepted(_exchange(socket_path, line, timeout))
+            return _answered(_exchange(socket_path, line, timeout))
         except OSError as error:
             if last == TRIES or not isinstance(error, AnswerLostError):
-                raise SupervisorUnreachable(_unreachable(socket_path, node, submission.id, error)) from error
+                raise SupervisorUnreachable(_unreachable(socket_path, node, lost, error)) from error
     raise AssertionError("the last try returns or raises")
 
 
@@ -51,10 +70,10 @@ class AnswerLostError(ConnectionError):
     """The request was sent, whether it was accepted is unknown."""
 
 
-def _unreachable(path: Path, node: str | None, task_id: str, error: OSError) -> str:
+def _unreachable(path: Path, node: str | None, lost: str, error: OSError) -> str:
     who = f"supervisor of node {node}" if node else "supervisor"
     if isinstance(error, AnswerLostError):
-        return f"the {who} at {path} did not answer: whether it accepted task {task_id} is unknown"
+        return f"the {who} at {path} did not answer: {lost}"
     if isinstance(error, PermissionError):
         return f"the {who} at {path} does not talk to user {os.geteuid()}: {error.strerror}"
     return f"no {who} answers at {path}; is chong-supervisor running?"
@@ -79,11 +98,11 @@ def _read_line(channel: socket.socket) -> bytes:
     return bytes(answer)
 
 
-def _accepted(answer: bytes) -> dict[str, Any]:
+def _answered(answer: bytes) -> dict[str, Any]:
     try:
-        content = json.loads(answer)
-        if content["ok"]:
-            return dict(content["task"])
+        content = dict(json.loads(answer))
+        if content.pop("ok"):
+            return content
         error = _ERRORS[content["code"]](str(content["error"]))
     except (ValueError, KeyError, TypeError):
         raise Refused(f"the supervisor's answer is not understood: {answer[:100]!r}") from None

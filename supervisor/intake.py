@@ -9,13 +9,13 @@ from typing import Any
 import structlog
 
 from chong.store.contract import TaskStore
-from chong.store.errors import ChongError, ConcurrencyConflict, ConfigurationError, Refused, StoreUnavailable
+from chong.store.errors import ChongError, ConcurrencyConflict, Refused, StoreUnavailable
 from chong.store.model import TaskSnapshot
 from chong.store.view import as_json
 from chong.supervisor import events as e
+from chong.supervisor import operations
 from chong.supervisor.admission import Admission
 from chong.supervisor.catalogue import Catalogue
-from chong.supervisor.control import Answer, failure
 from chong.supervisor.courier import Courier
 from chong.supervisor.loop import Loop
 from chong.supervisor.outbox import Outbox
@@ -75,18 +75,9 @@ class Intake:
         for _, settled in early:
             settled(Refused("the node is draining and takes no new work"))
 
-    def request(self, request: dict[str, Any], answer: Answer) -> None:
-        """One request of the control socket."""
-        op = request.pop("op", None)
-        if op != "submit":
-            answer(failure(ConfigurationError(f"request: expected op submit, got {str(op)[:60]!r}")))
-            return
-        try:
-            submission = from_json(request)
-        except ChongError as error:
-            answer(failure(error))
-            return
-        self.submit(submission, partial(_answer_submission, answer))
+    def submit_request(self, request: dict[str, Any], settled: operations.Settled) -> None:
+        """A submission that came over the control socket."""
+        self.submit(from_json(request), partial(_settle_request, settled))
 
     def submit(self, submission: Submission, settled: Settled) -> None:
         """Accept a submission; `settled` hears when it is stored, or on this node's disk with the store away."""
@@ -191,8 +182,5 @@ class Intake:
             self._loop.call(partial(each, found))
 
 
-def _answer_submission(answer: Answer, outcome: TaskSnapshot | ChongError) -> None:
-    if isinstance(outcome, ChongError):
-        answer(failure(outcome))
-    else:
-        answer({"ok": True, "task": as_json(outcome)})
+def _settle_request(settled: operations.Settled, outcome: TaskSnapshot | ChongError) -> None:
+    settled(outcome if isinstance(outcome, ChongError) else {"task": as_json(outcome)})

@@ -274,14 +274,15 @@ class Processes:
 
     # --- runs ----------------------------------------------------------------------------------------------
 
-    def spawn(self, run: str, title: str, memo: dict[str, Any]) -> None:
+    def spawn(self, run: str, task: str, title: str, memo: dict[str, Any]) -> None:
         """Ask for a worker; its answer is a happening."""
         generation = self._current
         if generation is None or not self._is_ready:
             self._loop.call(partial(self._listener.happened, run, e.ForkserverLost(), f"{run}.unforked", None))
             return
         self._asked[run] = generation
-        generation.order(Order.SPAWN, run=run, log=str(self._paths.log_of(run)), title=title, memo=memo)
+        log = str(self._paths.log_of(run))
+        generation.order(Order.SPAWN, run=run, task=task, log=log, title=title, memo=memo)
 
     def read(self, run: str) -> None:
         """Act on all frames that have come, and watch for more."""

@@ -166,7 +166,7 @@ class Tasks:
         task = state.task
         self._lease(task.id)
         title = " ".join(["chong: worker", task.name, *([task.bucket_key] if task.bucket_key else []), task.id[-8:]])
-        self.processes.spawn(task.run, title, {"options": asdict(state.options)})
+        self.processes.spawn(task.run, task.name, title, {"options": asdict(state.options)})
 
     def _send_go(self, state: TaskState, go: e.SendGo) -> None:
         try:

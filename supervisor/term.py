@@ -34,6 +34,7 @@ from chong.supervisor.lockfile import NodeLock
 from chong.supervisor.loop import Loop
 from chong.supervisor.machine import boot_id, host_name
 from chong.supervisor.node import Node
+from chong.supervisor.operations import Operations
 from chong.supervisor.outbox import Outbox
 from chong.supervisor.processes import Processes
 from chong.supervisor.queue import Limits, TurnQueue
@@ -161,7 +162,7 @@ class Term:
             memos, scene = self._attach(self._lock)
             self._last.callback(self._processes.close)
             self._takeover = Takeover(self.name, self._epoch, paths, memos)
-            self._control = Control(self.loop, paths.control, self.node.intake.request)
+            self._control = Control(self.loop, paths.control, self._operations().request)
             self._last.callback(self._control.close)
             self.loop.call(self._processes.begin)
             self.loop.call(self._look_after_directories)
@@ -171,6 +172,9 @@ class Term:
         except BaseException:
             self._end()
             raise
+
+    def _operations(self) -> Operations:
+        return Operations({"submit": self.node.intake.submit_request})
 
     def _look_after_directories(self) -> None:
         """Somebody may clear them under a running node: then clients would find nobody, and no worker could start."""

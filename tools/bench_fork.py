@@ -19,6 +19,7 @@ from signal import SIGKILL
 
 from chong.worker.birth import Newborn, Nursery, bear
 from chong.worker.leash import make_leash
+from chong.worker.spawn import SpawnOrder
 from chong.worker.wire import FRAME_LIMIT, Down, Up, decode_up, encode_down
 
 PARALLELS = (1, 2, 4, 8)
@@ -71,8 +72,9 @@ class Limit:
     def _bear(self) -> None:
         self._born += 1
         run = f"bench-{self._born}.1"
-        log = os.open(self._folder / f"{run}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        child = bear(self._nursery, run, f"chong: worker bench.noop {run}", log)
+        path = str(self._folder / f"{run}.log")
+        log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        child = bear(self._nursery, SpawnOrder(run, "bench.noop", path, f"chong: worker bench.noop {run}", None), log)
         os.close(log)
         os.set_blocking(child.channel, False)
         for descriptor in (child.channel, child.pidfd):

@@ -15,6 +15,7 @@ from chong.worker.definition import Definition
 from chong.worker.exithandlers import forget_exit_handlers
 from chong.worker.leash import arm_leash, check_leash
 from chong.worker.run import run_task
+from chong.worker.spawn import SpawnOrder
 from chong.worker.wire import CHANNEL_FD, LEASH_FD
 
 MARKER = "CHONG_RUN"
@@ -41,11 +42,11 @@ class Newborn:
     channel: int  # the supervisor's end S
 
 
-def bear(nursery: Nursery, run: str, title: str, log: int) -> Newborn:
+def bear(nursery: Nursery, spawn: SpawnOrder, log: int) -> Newborn:
     """Fork a worker whose output goes to `log`; OSError when there is no room for one."""
     ours, theirs = (end.detach() for end in socketpair(AF_UNIX, SOCK_SEQPACKET))
     try:
-        pid = _fork(nursery, run, title, log, theirs)
+        pid = _fork(nursery, spawn, log, theirs)
         pidfd = os.pidfd_open(pid)  # its failure closes S: the child then ends before any `go`
     except OSError:
         os.close(ours)
@@ -55,24 +56,24 @@ def bear(nursery: Nursery, run: str, title: str, log: int) -> Newborn:
     return Newborn(pid, pidfd, ours)
 
 
-def _fork(nursery: Nursery, run: str, title: str, log: int, channel: int) -> int:
+def _fork(nursery: Nursery, spawn: SpawnOrder, log: int, channel: int) -> int:
     """All signals wait: one that came in between would be taken by the forkserver's handlers, and lost."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ALL_SIGNALS)
     try:
         pid = os.fork()
         if pid == 0:
-            _be_worker(nursery, run, title, log, channel)
+            _be_worker(nursery, spawn, log, channel)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return pid
 
 
-def _be_worker(nursery: Nursery, run: str, title: str, log: int, channel: int) -> None:
+def _be_worker(nursery: Nursery, spawn: SpawnOrder, log: int, channel: int) -> None:
     """Never returns, whatever happens: the frames above belong to the forkserver."""
     try:
         _settle(nursery, log, channel)
-        os.environ[MARKER] = run
-        setproctitle(title)
+        os.environ[MARKER] = spawn.run
+        setproctitle(spawn.title)
         forget_exit_handlers()
         gc.enable()
         run_task(nursery.definitions)

@@ -182,7 +182,7 @@ class Forkserver:
         spawn = SpawnOrder.parse(order)
         log = os.open(spawn.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            newborn = bear(self._nursery, spawn.run, spawn.title, log)
+            newborn = bear(self._nursery, spawn, log)
             identity = Held.identity_of(log)
         finally:
             os.close(log)

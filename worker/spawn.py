@@ -14,9 +14,13 @@ _RUN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}\Z")
 
 @dataclass(frozen=True, slots=True)
 class SpawnOrder:
-    """run: the attempt's identity. log: the path its output is appended to. memo: kept, and given back on attach."""
+    """run: the attempt's identity. task: the name of its definition, which may be unknown here.
+
+    log: the path its output is appended to. memo: kept, and given back on attach.
+    """
 
     run: str
+    task: str
     log: str
     title: str
     memo: Any
@@ -24,14 +28,15 @@ class SpawnOrder:
     @classmethod
     def parse(cls, message: dict[str, Any]) -> "SpawnOrder":
         """ValueError unless an attach could list the run: what it says must fit a frame."""
-        run, log, title = (message.get(name) for name in ("run", "log", "title"))
-        if not (isinstance(run, str) and isinstance(log, str) and isinstance(title, str)) or "\0" in title:
-            raise ValueError("spawn: expected run, log and title as text, got something else")
+        texts = [text for name in ("run", "task", "log", "title") if isinstance(text := message.get(name), str)]
+        if len(texts) != 4 or "\0" in texts[-1]:  # noqa: PLR2004 - the four just named
+            raise ValueError("spawn: expected run, task, log and title as text, got something else")
+        run, task, log, title = texts
         if not _RUN.match(run):
             raise ValueError(f"spawn: expected a run that can name a directory, got {run[:60]!r}")
         memo = message.get("memo")
         _check_size(memo, title)
-        return cls(run, log, title, memo)
+        return cls(run, task, log, title, memo)
 
 
 def _check_size(memo: Any, title: str) -> None:

@@ -62,7 +62,7 @@ class Order(StrEnum):
     """Supervisor to forkserver. `attach` and `release` never change between versions, nor what they lead to."""
 
     ATTACH = "attach"  # term (null: serve, but do not count it as served): the answer to hello; the list follows
-    SPAWN = "spawn"  # run, log, title, memo: fork a worker; idempotent by run
+    SPAWN = "spawn"  # run, task, log, title, memo: fork a worker; idempotent by run
     RELEASE = "release"  # run: its end is stored, reap it
     RETIRE = "retire"  # start nothing more, end when nothing is unreleased
 

@@ -86,7 +86,8 @@ def test_tasks_shows_the_catalogue(world: World, chong):
     broken = CatalogueEntry(node="node-b", name="", module="acme.broken", error="ImportError: no acme")
     world.store.publish_catalogue("node-a", [entry])
     world.store.publish_catalogue("node-b", [broken])
-    assert [set(row) for row in chong("tasks", "--json").json] == [{"node", "name", "module", "options", "error"}] * 2
+    shown = {"node", "name", "module", "options", "error", "hold"}
+    assert [set(row) for row in chong("tasks", "--json").json] == [shown] * 2
     assert [row["node"] for row in chong("tasks", "--node", "node-b", "--json").json] == ["node-b"]
     _, first, second = chong("tasks").lines
     assert first.split() == ["node-a", "a", "-", "retries=3", "acme.tasks", "-"]

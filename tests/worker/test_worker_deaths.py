@@ -41,7 +41,7 @@ def test_a_killed_supervisors_workers_are_held_and_handed_over(node):
 def test_a_late_spawn_of_a_dead_supervisor_is_honoured_and_listed(node):
     """The order was given; a run that nobody lists would be one that nobody ends."""
     connection = node.start().attach()
-    connection.order("spawn", run="late", log=str(node.log("late")), title="t", memo=[1])
+    connection.order("spawn", run="late", task="", log=str(node.log("late")), title="t", memo=[1])
     connection.close()
     listed = node.connect().attach("term-2")
     assert [(entry["run"], entry["memo"], entry["exited"]) for entry in listed] == [("late", [1], False)]

@@ -8,10 +8,13 @@ import socket
 import stat
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from worker_bench import is_alive, is_readable, kill, start_holder, wait_until
+
+from chong.worker.options import Options
 
 
 def test_hello_names_generation_catalogue_and_the_terms_before(node):
@@ -49,17 +52,7 @@ def test_the_catalogue_shows_options_and_parameters(connection, node):
         "name": "sample.pages",
         "module": "sample_tasks",
         "parameters": "(since: str | None = None, count: int = 2)",
-        "options": {
-            "timeout": 600.0,
-            "stop_grace": 10.0,
-            "kill_grace": 5.0,
-            "start_timeout": 30.0,
-            "retries": 3,
-            "max_parallel": None,
-            "priority": 0,
-            "tags": ["io"],
-            "interruptible": False,
-        },
+        "options": json.loads(json.dumps(asdict(Options(timeout=600.0, retries=3, tags=("io",))))),
         "accepts": {"required": [], "optional": ["since", "count"], "any": False},
     }
     assert node.catalogue()["errors"] == []
@@ -119,7 +112,7 @@ def test_twenty_spawns_at_once_all_run(connection):
     """Orders queue up: none is lost or mixed up with another."""
     runs = [f"r{number}.1" for number in range(20)]
     for run in runs:
-        connection.order("spawn", run=run, log=str(connection._node.log(run)), title="t", memo=None)
+        connection.order("spawn", run=run, task="", log=str(connection._node.log(run)), title="t", memo=None)
     for run in runs:
         connection.wait_for("spawned", run)
         connection.runs[run].go("sample.pages")
@@ -154,7 +147,9 @@ def test_junk_does_not_end_a_forkserver(connection, node):
     """Its end would be that of every worker's parent, so it drops what it cannot read and says so."""
     orders = (b"{}", b"[]", b'{"op":["spawn"]}', b'{"op":"release","run":{}}', b'{"op":"list"}')
     deep = b'{"op":' + b"[" * 900 + b"]" * 900 + b"}"
-    deep_spawn = b'{"op":"spawn","run":"d","log":"/dev/null","title":"t","memo":' + b"[" * 960 + b"]" * 960 + b"}"
+    deep_spawn = (
+        b'{"op":"spawn","run":"d","task":"","log":"/dev/null","title":"t","memo":' + b"[" * 960 + b"]" * 960 + b"}"
+    )
     for junk in (b"\xff", b"x" * 70_000, deep, deep_spawn, *orders):
         connection.socket.send(junk)
     connection.order("release", run="unknown")
@@ -179,7 +174,7 @@ def test_a_supervisor_that_does_not_read_blocks_nothing_and_loses_nothing(connec
     runs = [f"r{number}.1" for number in range(150)]
     memo = "x" * 100
     for run in runs:
-        connection.order("spawn", run=run, log=str(node.log(run)), title="t", memo=memo)
+        connection.order("spawn", run=run, task="", log=str(node.log(run)), title="t", memo=memo)
     for run in runs:
         connection.wait_for("spawned", run)
     for run in runs:
@@ -187,7 +182,7 @@ def test_a_supervisor_that_does_not_read_blocks_nothing_and_loses_nothing(connec
     wait_until(lambda: all(is_readable(connection.runs[run].pidfd) for run in runs), "the ends")
     for _ in range(20):
         connection.order("attach", term="again")  # 150 lines each, which nobody reads
-    connection.order("spawn", run="late", log=str(node.log("late")), title="t", memo=None)
+    connection.order("spawn", run="late", task="", log=str(node.log("late")), title="t", memo=None)
     assert connection.spawn("late").wait_for("ready")
     ends = {report["run"] for report in connection.reports if report["op"] == "exited"}
     listed = {report["run"] for report in connection.reports if report["op"] == "worker" and report["exited"]}
@@ -225,7 +220,7 @@ def test_a_retired_generation_ends_with_its_last_run(connection, node):
     """Old code takes no new work, yet nothing that runs is cut short."""
     run = connection.start("r.1", "sample.sleep")
     connection.order("retire")
-    connection.order("spawn", run="r.2", log="/dev/null", title="t", memo=None)
+    connection.order("spawn", run="r.2", task="", log="/dev/null", title="t", memo=None)
     assert "retired" in connection.wait_for("refused", "r.2")["reason"]
     run.down("stop")
     connection.release("r.1")

@@ -122,13 +122,13 @@ class Connection:
     def order(self, op: str, **body: Any) -> None:
         self.socket.send(json.dumps({"op": op, **body}).encode())
 
-    def spawn(self, run: str, memo: Any = None, title: str = "chong: worker test") -> Run:
-        self.order("spawn", run=run, log=str(self._node.log(run)), title=title, memo=memo)
+    def spawn(self, run: str, memo: Any = None, title: str = "chong: worker test", task: str = "") -> Run:
+        self.order("spawn", run=run, task=task, log=str(self._node.log(run)), title=title, memo=memo)
         self.wait_for("spawned", run)
         return self.runs[run]
 
     def start(self, run: str, name: str, params: dict[str, Any] | None = None, **more: Any) -> Run:
-        worker = self.spawn(run)
+        worker = self.spawn(run, task=name)
         worker.go(name, params, **more)
         return worker
 
