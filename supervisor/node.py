@@ -100,7 +100,7 @@ class Node:
 
     def turn(self) -> None:
         """Start what may start, and send what has gathered."""
-        if self.intake.is_accepting and not self.intake.is_draining and self.processes.is_ready:
+        if self.intake.is_accepting and not self.intake.is_draining and self.processes.generations.ready is not None:
             while (task_id := self._queue.take()) is not None:
                 self._start(task_id)
         self.courier.turn()

@@ -1,34 +1,31 @@
-"""The processes of a node, from the supervisor's side: forkservers, and one channel per worker.
+"""The runs of a node, from the supervisor's side: one channel per worker, and how each of them ends.
 
-Turns what they send into happenings and carries effects out; decides nothing about tasks.
+Turns what workers and forkservers say of runs into happenings and carries effects out; decides nothing about tasks.
 """
 
-import os
 import signal
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import Any, Protocol
 
 from chong.store.model import Failure, FailureKind
 from chong.supervisor import events as e
-from chong.supervisor.catalogue import Catalogue, read_catalogue
-from chong.supervisor.child import Child
-from chong.supervisor.forkservers import Found, next_number, start_forkserver
+from chong.supervisor import generations
+from chong.supervisor.forkservers import Found
 from chong.supervisor.frames import interpret, state_of, time_of
 from chong.supervisor.generation import Generation, Message
+from chong.supervisor.generations import Generations
 from chong.supervisor.loop import Loop
+from chong.supervisor.process_end import exit_of, reap, told_exit
 from chong.supervisor.run_channel import KEEP, RunChannel
 from chong.supervisor.settings import Settings
 from chong.supervisor.verdict import ProcessEnd
-from chong.worker.wire import PROTOCOL_VERSION, Order, ProtocolError, Report, Up, decode_up
+from chong.worker.wire import Order, ProtocolError, Report, Up, decode_up
 
-RESTART_FIRST = 0.1
-RESTART_MOST = 30.0
-DEATH_POLL = 0.02
 DESCRIPTORS_OF_A_RUN = 2
 
 
-class Listener(Protocol):
+class Listener(generations.Listener, Protocol):
     """Who is told what the processes do; called in the loop's thread."""
 
     def happened(self, run: str, what: e.Happening, event_id: str, at: datetime | None) -> int:
@@ -37,33 +34,15 @@ class Listener(Protocol):
     def kept_state(self, run: str, text: str) -> None:
         """A checkpoint carried a state, as JSON text."""
 
-    def catalogue_ready(self, generation: int, catalogue: Catalogue) -> None:
-        """A new generation can fork; its catalogue is the one that counts from now on."""
-
-    def forkserver_not_understood(self, generation: int, error: Exception) -> None:
-        """It could not be started, or said something that makes no sense; it is ended."""
-
-    def forkserver_gone(self, generation: int, *, expected: bool, restart_in: float | None) -> None:
-        """A forkserver ended."""
-
 
 class Processes:
-    """Forkservers and workers of one node; `begin` starts a generation for new runs."""
+    """Every worker of the node; `generations` are the forkservers that hold them."""
 
     def __init__(self, loop: Loop, settings: Settings, term: str, listener: Listener) -> None:
         self._loop = loop
-        self._settings = settings
         self._paths = settings.paths
-        self._term = term
         self._listener = listener
-        self._current: Generation | None = None
-        self._is_ready = False
-        self._failures = 0
-        self._has_lost_one = False
-        self._last = 0
-        """The last generation's number; none is used twice in one term, also when its files are gone."""
-        self._children: dict[int, Child] = {}
-        self._generations: dict[int, Generation] = {}
+        self.generations = Generations(loop, settings, term, self, listener)
         self._asked: dict[str, Generation] = {}
         self._channels: dict[str, RunChannel] = {}
         self._homes: dict[str, Generation] = {}
@@ -71,36 +50,10 @@ class Processes:
         self._read: set[str] = set()
         self._early_exits: dict[str, ProcessEnd] = {}
         self._abandoned: set[str] = set()
-        self._ending = False
-
-    # --- generations ---------------------------------------------------------------------------------------
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether a worker can be asked for."""
-        return self._is_ready
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._generations
-
-    def begin(self) -> None:
-        """Start a forkserver for new runs."""
-        number = self._last = max(next_number(self._paths), self._last + 1)
-        try:
-            child, generation = start_forkserver(self._paths, number, self._settings)
-        except OSError as error:
-            self._listener.forkserver_not_understood(number, error)
-            self._restart(number, was_ready=False)
-            return
-        self._children[number] = child
-        self._current = generation
-        self._host(generation)
-        self._loop.later(self._settings.import_seconds, partial(self._check_hello, generation))
 
     def hold(self, found: Found) -> dict[str, Any]:
         """Take an attached forkserver's runs in; their memos by run. Nothing of a run is acted on before `read`."""
-        self._host(found.generation)
+        self.generations.host(found.generation)
         memos = {}
         for worker in found.workers:
             run = str(worker.body["run"])
@@ -110,78 +63,26 @@ class Processes:
                 self._early_exits[run] = told_exit(worker)
         return memos
 
-    def retire_old(self) -> None:
-        """Let former terms' forkservers go when their runs are done: what they know was heard and stored."""
-        for generation in self._generations.values():
-            if generation is not self._current:
-                generation.order(Order.RETIRE)
-
-    def end(self) -> None:
-        """Let every forkserver go once nothing of it is unreleased; no new one is started."""
-        self._ending = True
-        self._is_ready = False
-        for generation in self._generations.values():
-            generation.order(Order.RETIRE)
-
-    def kill_current(self) -> None:
-        """The forkserver is stuck: its workers live on without it."""
-        if self._current is not None:
-            self._kill(self._current)
-
     def close(self) -> None:
         """Let go of what is left, at once. Workers end; a forkserver without unreleased runs does too.
 
         One whose runs' ends are not all stored is only left alone: it keeps them for the next term, by its hold
         time at most.
         """
-        self._ending = True
         keepers = {home.number for home in self._homes.values()}
         for run, channel in list(self._channels.items()):
             if not channel.has_ended:
                 channel.signal(signal.SIGKILL, group=True)
                 channel.signal(signal.SIGKILL, group=False)
             self._drop_channel(run)
-        for generation in list(self._generations.values()):
-            if generation.number not in keepers:
-                self._kill(generation)
-                self._forget_generation(generation)
-            generation.close()
-            generation.let_leash_go()
-        for number, child in self._children.items():
-            if number in keepers:
-                child.let_go()
-            else:
-                child.end()
+        self.generations.close(keepers)
 
-    def _host(self, generation: Generation) -> None:
-        self._generations[generation.number] = generation
-        generation.watch(self._loop, partial(self._receive, generation))
+    # --- what forkservers say of runs ----------------------------------------------------------------------------
 
-    def _receive(self, generation: Generation) -> None:
-        messages: list[Message] = []
-        trouble: Exception | None = None
-        try:
-            for message in generation.receive():
-                messages.append(message)  # noqa: PERF402 - what came before a failure has to be kept
-        except (EOFError, OSError, ProtocolError) as error:
-            trouble = error
-        # All of it first: what it said before it died or talked nonsense still counts.
-        for message in messages:
-            try:
-                self._on_report(generation, message)
-            except ProtocolError as error:
-                trouble = error
-        if trouble is not None:
-            if not isinstance(trouble, EOFError):
-                self._listener.forkserver_not_understood(generation.number, trouble)
-            self._kill(generation)
-            self._await_death(generation)
-
-    def _on_report(self, generation: Generation, message: Message) -> None:
+    def reported(self, generation: Generation, message: Message) -> None:
+        """ProtocolError when it makes no sense."""
         run = str(message.body.get("run"))
-        if message.op is Report.HELLO:
-            self._on_hello(generation, message)
-        elif message.op is Report.SPAWNED:
+        if message.op is Report.SPAWNED:
             self._on_spawned(generation, run, message)
         elif message.op is Report.REFUSED:
             self._asked.pop(run, None)
@@ -202,82 +103,22 @@ class Processes:
         self._listener.happened(run, e.Spawned(channel.pid), f"{run}.spawned", None)
         self.read(run)
 
-    def _on_hello(self, generation: Generation, hello: Message) -> None:
-        # A term that has lost a forkserver cannot prove by the next one that a run was never forked.
-        generation.greet(hello, None if self._has_lost_one else self._term)
-        if generation.protocol != PROTOCOL_VERSION:
-            raise ProtocolError(f"expected protocol {PROTOCOL_VERSION} of a new forkserver, got {generation.protocol}")
-        self._is_ready = generation is self._current and not self._ending
-        if generation.catalogue is not None:
-            self._listener.catalogue_ready(generation.number, read_catalogue(generation.catalogue))
-
-    def _check_hello(self, generation: Generation) -> None:
-        """An import that never ends must not keep the node waiting without a word."""
-        if generation is self._current and not self._is_ready and not self._ending:
-            self._kill(generation)
-
-    def _kill(self, generation: Generation) -> None:
-        child = self._children.get(generation.number)
-        if child is not None:
-            child.kill()
-        else:
-            generation.kill()
-
-    def _await_death(self, generation: Generation) -> None:
-        """Its workers come to us only when it is gone, and its lock is free only then."""
-        child = self._children.get(generation.number)
-        if not (child.has_ended() if child is not None else not generation.is_alive()):
-            self._loop.later(DEATH_POLL, partial(self._await_death, generation))
-            return
-        self._children.pop(generation.number, None)
-        if generation.number in self._generations:
-            self._bury(generation)
-
-    def _bury(self, generation: Generation) -> None:
-        self._forget_generation(generation)
-        was_current = generation is self._current
-        self._has_lost_one = self._has_lost_one or (was_current and not self._ending)
-        was_ready = self._is_ready
-        if was_current:
-            self._current = None
-            self._is_ready = False
+    def lose_home(self, generation: Generation) -> bool:
+        """The forkserver is dead; whether runs of it live on, which then need its leash."""
         for run in [run for run, home in self._asked.items() if home is generation]:
             del self._asked[run]
             self._listener.happened(run, e.ForkserverLost(), f"{run}.unforked", None)
         orphans = [run for run, home in self._homes.items() if home is generation]
         for run in orphans:
             self._orphan(run)
-        if not orphans:
-            generation.let_leash_go()
-        if was_current and not self._ending:
-            self._restart(generation.number, was_ready=was_ready)
-        else:
-            self._listener.forkserver_gone(generation.number, expected=True, restart_in=None)
-
-    def _forget_generation(self, generation: Generation) -> None:
-        generation.close()
-        self._generations.pop(generation.number, None)
-        for path in (generation.path, self._paths.catalogue(generation.number)):
-            path.unlink(missing_ok=True)
-        self._paths.generation_lock(generation.number).unlink(missing_ok=True)
-
-    def _restart(self, number: int, *, was_ready: bool) -> None:
-        """At once when it was killed; with a backoff when it could not even begin, as its imports then fail again."""
-        self._failures = 0 if was_ready else self._failures + 1
-        delay = min(RESTART_MOST, RESTART_FIRST * 2.0 ** min(self._failures, 12))
-        self._listener.forkserver_gone(number, expected=False, restart_in=delay)
-        self._loop.later(delay, self._begin_again)
-
-    def _begin_again(self) -> None:
-        if self._current is None and not self._ending:
-            self.begin()
+        return bool(orphans)
 
     # --- runs ----------------------------------------------------------------------------------------------
 
     def spawn(self, run: str, task: str, title: str, memo: dict[str, Any]) -> None:
         """Ask for a worker; its answer is a happening."""
-        generation = self._current
-        if generation is None or not self._is_ready:
+        generation = self.generations.ready
+        if generation is None:
             self._loop.call(partial(self._listener.happened, run, e.ForkserverLost(), f"{run}.unforked", None))
             return
         self._asked[run] = generation
@@ -329,7 +170,7 @@ class Processes:
         """The run's end is stored: its process may be reaped, and its files except the log may go."""
         home = self._homes.get(run)
         if run in self._channels and run in self._orphans:
-            _reap(self._channels[run].pidfd)
+            reap(self._channels[run].pidfd)
         elif home is not None:
             home.order(Order.RELEASE, run=run)
         self._drop_channel(run)
@@ -351,7 +192,7 @@ class Processes:
         self._read.discard(run)
         self._early_exits.pop(run, None)
         home = self._homes.pop(run)
-        if self._generations.get(home.number) is not home and home not in self._homes.values():
+        if home not in self.generations and home not in self._homes.values():
             home.let_leash_go()
 
     def _read_frames(self, channel: RunChannel) -> None:
@@ -411,28 +252,3 @@ class Processes:
         if exit_.is_known:  # a zombie of ours keeps the group's number from anybody else
             channel.signal(signal.SIGKILL, group=True)
         self._on_exit(channel.run, exit_)
-
-
-def told_exit(message: Message) -> ProcessEnd:
-    """An end as a forkserver tells it, one of another version perhaps not when."""
-    at = message.body.get("at")
-    when = datetime.fromtimestamp(at, UTC) if isinstance(at, int | float) else None
-    return ProcessEnd(message.body.get("code"), message.body.get("signal"), when)
-
-
-def exit_of(pidfd: int) -> ProcessEnd | None:
-    """The status, left with the zombie; unknown when somebody else has reaped it, None while the process lives."""
-    try:
-        found = os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOWAIT | os.WNOHANG)
-    except ChildProcessError:
-        return ProcessEnd()
-    if found is None:
-        return None
-    return ProcessEnd(code=found.si_status) if found.si_code == os.CLD_EXITED else ProcessEnd(signal=found.si_status)
-
-
-def _reap(pidfd: int) -> None:
-    try:
-        os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG)
-    except ChildProcessError:
-        return  # somebody else did

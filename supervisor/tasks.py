@@ -196,7 +196,7 @@ class Tasks:
 
     def _forkserver_stuck(self, state: TaskState, _: e.ForkserverStuck) -> None:
         self._log.error("forkserver_stuck", task=state.task.id, seconds=state.options.start_timeout)
-        self.processes.kill_current()
+        self.processes.generations.kill_current()
 
     def _arm(self, state: TaskState, arm: e.Arm) -> None:
         self._disarm(state, e.Disarm(arm.name))

@@ -164,7 +164,7 @@ class Term:
             self._takeover = Takeover(self.name, self._epoch, paths, memos)
             self._control = Control(self.loop, paths.control, self._operations().request)
             self._last.callback(self._control.close)
-            self.loop.call(self._processes.begin)
+            self.loop.call(self._processes.generations.begin)
             self.loop.call(self._look_after_directories)
             self._thread.start()
             self._courier.do(partial(self._contact, scene))
@@ -253,7 +253,7 @@ class Term:
     def _store_met(self, findings: Findings) -> None:
         self.node.adopt_buckets(findings.num_buckets)
         self._takeover.carry_out(findings, self.node)
-        self._processes.retire_old()
+        self._processes.generations.retire_old()
         judge = Judge(self._store, self.name)
         self._takeover.judge_later(findings, judge, self.node, every=min(1.0, self._settings.renewal))
         for ticker in self._tickers:
@@ -324,9 +324,9 @@ class Term:
             self._last.callback(self._end_processes)
 
     def _end_processes(self) -> None:
-        self.call(self._processes.end)
+        self.call(self._processes.generations.end)
         patience = time.monotonic() + CLOSE_SECONDS
-        self._wait_until(lambda: self._processes.is_empty, lambda: patience)
+        self._wait_until(lambda: self._processes.generations.is_empty, lambda: patience)
 
     def _unlock(self) -> None:
         if self._lock is not None:

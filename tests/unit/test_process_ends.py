@@ -7,7 +7,7 @@ import sys
 from datetime import UTC, datetime
 
 from chong.supervisor.generation import Message
-from chong.supervisor.processes import exit_of, told_exit
+from chong.supervisor.process_end import exit_of, told_exit
 from chong.supervisor.verdict import ProcessEnd
 from chong.worker.wire import Report
 
