@@ -26,6 +26,7 @@ COMMANDS = {
     "nodes": Entry("chong.cli.survey", "nodes", "Show the nodes and which of them are alive."),
     "tasks": Entry("chong.cli.survey", "tasks", "Show the task definitions of each node, and what failed to load."),
     "stats": Entry("chong.cli.survey", "stats", "Count the tasks in each status."),
+    "reload": Entry("chong.cli.upkeep", "reload", "Let this node's supervisor load the task modules anew."),
     "reconcile": Entry("chong.cli.upkeep", "reconcile", "Call runs lost whose supervisor is dead."),
 }
 

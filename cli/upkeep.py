@@ -8,13 +8,18 @@ import click
 from chong.cli.invocation import Invocation
 from chong.cli.option import json_option
 from chong.cli.reach import reach
+from chong.cli.render import escape
 from chong.cli.request import default_issuer
-from chong.cli.screen import print_json, print_table
+from chong.cli.screen import print_json, print_table, remark
 from chong.cli.taskrow import COLUMNS, task_row
 from chong.cli.times import span, utc_now
 from chong.cli.wait import PATIENCE
 from chong.store.errors import StoreUnavailable
+from chong.supervisor.control_client import ask_node
 from chong.supervisor.reconcile import Judge
+
+RELOAD_SECONDS = 300.0
+"""Longer than two imports may take: that of a generation on its way, and that of ours after it."""
 
 
 @click.command()
@@ -38,6 +43,26 @@ def reconcile(call: Invocation, *, dry_run: bool, as_json: bool) -> None:
         print_json(tasks)
     else:
         print_table(COLUMNS, [task_row(task, utc_now()) for task in tasks])
+
+
+@click.command()
+@json_option
+@click.pass_obj
+def reload(call: Invocation, *, as_json: bool) -> None:
+    """Let this node's supervisor load the task modules anew.
+
+    Waits until new runs get the new code. Runs under way keep theirs. A module that cannot be loaded costs its own
+    tasks only. Exit 1 when the old code stays: the error says why, and the supervisor's log too.
+    """
+    call.check_node()
+    lost = "whether it loads new code is unknown, its log says"
+    loaded = ask_node(call.paths.control, {"op": "reload"}, node=call.node, timeout=RELOAD_SECONDS, lost=lost)
+    if as_json:
+        return print_json(loaded)
+    print(f"generation {loaded['generation']} is live, with {loaded['tasks']} tasks")
+    for module, error in sorted(loaded["errors"].items()):
+        remark(f"chong: module {escape(module)} failed: {escape(error)}")
+    return None
 
 
 class Patience:

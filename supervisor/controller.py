@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import structlog
 
@@ -15,11 +15,16 @@ from chong.store.errors import ChongError, ConfigurationError, Refused, StoreUna
 from chong.store.model import Command, TaskSnapshot
 from chong.store.query import TaskQuery
 from chong.supervisor.client import Client
+from chong.supervisor.generations import Reloaded
 from chong.supervisor.reconcile import Judge
 from chong.supervisor.settings import Settings, owned
 from chong.supervisor.submission import Submission
 from chong.supervisor.term import Term
 from chong.worker.kernel import become_subreaper
+
+RELOAD_SECONDS = 300.0
+
+T = TypeVar("T")
 
 
 class Controller:
@@ -123,6 +128,23 @@ class Controller:
     def resume(self, task_id: str, reason: str | None = None) -> Command:
         return self._client.resume(task_id, reason)
 
+    def reload(self, timeout: float = RELOAD_SECONDS) -> Reloaded:
+        """Load the task modules anew, for all runs from then on; runs under way go on with the code that they have.
+
+        Refused when the new generation does not come to life, so that the one before goes on; when it has to wait,
+        because as many generations as there may be have runs; and when the node is closing. TimeoutError when
+        nothing of that is known within `timeout` seconds.
+        """
+        if self._is_closing:
+            raise Refused("the node is closed and loads no new code")
+        answer: Future[Reloaded] = Future()
+        self._term.loop.call(partial(self._term.node.reload, partial(_resolve, answer)))
+        return answer.result(timeout)
+
+    def begin_reload(self) -> None:
+        """As `reload`, without waiting: what becomes of it is in the log."""
+        self._term.loop.call(partial(self._term.node.reload, lambda _: None))
+
     def query(self, query: TaskQuery) -> list[TaskSnapshot]:
         return self._store.query(query)
 
@@ -200,7 +222,7 @@ def _agreed_policy(settings: Settings, store: TaskStore) -> BucketPolicy:
     return policy
 
 
-def _resolve(answer: Future[TaskSnapshot], outcome: TaskSnapshot | ChongError) -> None:
+def _resolve(answer: Future[T], outcome: T | ChongError) -> None:
     if isinstance(outcome, ChongError):
         answer.set_exception(outcome)
     else:

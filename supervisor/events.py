@@ -13,7 +13,9 @@ from chong.worker.wire import Down
 
 @dataclass(frozen=True, slots=True)
 class SlotFree:
-    """The queue gave the task a slot."""
+    """The queue gave the task a slot; its worker is to come from this generation."""
+
+    generation: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ from chong.worker.settings import ForkserverSettings
 from chong.worker.wire import ProtocolError
 
 ATTACH_SECONDS = 10.0
+IMPORTING_SECONDS = 1.0
+"""As long as one is waited for that has not written its list of tasks: it imports them, and has no runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +49,9 @@ def attach_all(paths: Paths, on_trouble: Callable[[int, str], None]) -> list[Fou
         except OSError as error:
             on_trouble(number, str(error))
             continue
+        patience = ATTACH_SECONDS if paths.catalogue(number).exists() else IMPORTING_SECONDS
         try:
-            found.append(Found(generation, generation.attach(ATTACH_SECONDS)))
+            found.append(Found(generation, generation.attach(patience)))
         except (OSError, EOFError, ProtocolError, KeyError, TypeError) as error:
             on_trouble(number, str(error) or "it went away")
     return found

@@ -37,8 +37,7 @@ class Message:
 class Generation:
     """Owns the connection, the leash's write end and the forkserver's pidfd.
 
-    Usable before its hello: orders wait in the socket. `served` are the terms that the forkserver had before, and
-    of which it alone had all runs.
+    Usable before its hello: orders wait in the socket. `served` are the terms that had runs forked from it before.
     """
 
     def __init__(self, number: int, path: Path, connection: socket.socket) -> None:
@@ -86,7 +85,7 @@ class Generation:
         return workers
 
     def greet(self, hello: Message, term: str | None) -> None:
-        """Take the hello in and answer it; without a `term` when this forkserver cannot know all of its runs."""
+        """Take the hello in and answer it; without a `term` when it will not be asked for new runs."""
         if len(hello.descriptors) != 1:
             hello.close()
             raise ProtocolError(f"forkserver at {self.path}: expected its leash beside its hello, got none")

@@ -1,12 +1,16 @@
 """The lives of a node's forkservers: one generation forks new runs, older ones go with their last run.
 
-What they report of runs is passed on; see `processes`.
+One may be *coming*: it imports the task modules. With its hello it becomes the *live* one, and the one before is
+*replaced*: no new start is claimed for it, and it is retired once the last one that was is settled. What forkservers
+report of runs is passed on; see `processes`.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from chong.store.errors import ChongError, Refused
 from chong.supervisor.catalogue import Catalogue, read_catalogue
 from chong.supervisor.child import Child
 from chong.supervisor.forkservers import next_number, start_forkserver
@@ -18,6 +22,21 @@ from chong.worker.wire import PROTOCOL_VERSION, Order, ProtocolError, Report
 RESTART_FIRST = 0.1
 RESTART_MOST = 30.0
 DEATH_POLL = 0.02
+MOST_GENERATIONS = 4
+"""So many may live at one time; a reload waits until there are fewer. Each holds all task modules in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reloaded:
+    """A new generation is live: how many tasks it has, and why modules could not be loaded."""
+
+    generation: int
+    tasks: int
+    errors: Mapping[str, str]
+
+
+Settled = Callable[[Reloaded | ChongError], None]
+"""Told what became of a reload."""
 
 
 class Listener(Protocol):
@@ -30,7 +49,13 @@ class Listener(Protocol):
         """It could not be started, or said something that makes no sense; it is ended."""
 
     def forkserver_gone(self, generation: int, *, expected: bool, restart_in: float | None) -> None:
-        """A forkserver ended."""
+        """A forkserver ended; `expected` when it was to, and no run of it is left."""
+
+    def reload_failed(self, generation: int, why: str) -> None:
+        """It did not come to life; the one before goes on."""
+
+    def reload_waits(self, alive: list[int]) -> None:
+        """As many generations as there may be have runs."""
 
 
 class Runs(Protocol):
@@ -44,7 +69,7 @@ class Runs(Protocol):
 
 
 class Generations:
-    """Forkservers of one node; `begin` starts a generation for new runs."""
+    """Forkservers of one node; `begin` starts the first generation for new runs, `reload` each further one."""
 
     def __init__(self, loop: Loop, settings: Settings, term: str, runs: Runs, listener: Listener) -> None:
         self._loop = loop
@@ -53,39 +78,58 @@ class Generations:
         self._term = term
         self._runs = runs
         self._listener = listener
-        self._current: Generation | None = None
-        self._is_ready = False
+        self._live: Generation | None = None
+        self._coming: Generation | None = None
+        self._replaced: list[Generation] = []
+        self._trouble = ""
+        """What is known to be wrong with the one that is coming."""
         self._failures = 0
-        self._has_lost_one = False
         self._last = 0
         """The last generation's number; none is used twice in one term, also when its files are gone."""
         self._children: dict[int, Child] = {}
         self._generations: dict[int, Generation] = {}
+        self._is_wanted = False
+        """A reload was asked for and has not begun."""
+        self._askers: list[Settled] = []
+        """Who waits for the reload that is wanted; `_answers`: who waits for the one that is coming."""
+        self._answers: list[Settled] = []
         self._ending = False
 
     def __contains__(self, generation: Generation) -> bool:
         return self._generations.get(generation.number) is generation
 
     @property
-    def ready(self) -> Generation | None:
-        """The one that can be asked for a worker."""
-        return self._current if self._is_ready else None
+    def live(self) -> int | None:
+        """The number of the generation that new runs are to be claimed for; None when there is none."""
+        return None if self._live is None or self._ending else self._live.number
+
+    @property
+    def replaced(self) -> list[int]:
+        """Those that may be retired once no start that was claimed for them is open."""
+        return [generation.number for generation in self._replaced]
 
     @property
     def is_empty(self) -> bool:
         return not self._generations
 
+    def source(self, number: int) -> Generation | None:
+        """The forkserver for a start that was claimed for this generation; None when it has gone."""
+        sources = [] if self._ending else [*filter(None, [self._live]), *self._replaced]
+        return next((generation for generation in sources if generation.number == number), None)
+
     def begin(self) -> None:
         """Start a forkserver for new runs."""
         number = self._last = max(next_number(self._paths), self._last + 1)
+        self._trouble = ""
         try:
             child, generation = start_forkserver(self._paths, number, self._settings)
         except OSError as error:
             self._listener.forkserver_not_understood(number, error)
-            self._restart(number, was_ready=False)
+            self._trouble = str(error)
+            self._not_come(number)
             return
         self._children[number] = child
-        self._current = generation
+        self._coming = generation
         self.host(generation)
         self._loop.later(self._settings.import_seconds, partial(self._check_hello, generation))
 
@@ -93,30 +137,51 @@ class Generations:
         self._generations[generation.number] = generation
         generation.watch(self._loop, partial(self._receive, generation))
 
+    def reload(self, settled: Settled) -> None:
+        """Load the task modules anew. While a generation is coming, all that ask meanwhile get the one after it."""
+        if self._ending:
+            settled(Refused("the node is going down and loads no new code"))
+            return
+        self._is_wanted = True
+        self._askers.append(settled)
+        self._begin_wanted()
+
+    def retire(self, number: int) -> None:
+        """Let a replaced generation go with its last run: no start of it is open any more."""
+        generation = next(generation for generation in self._replaced if generation.number == number)
+        self._replaced.remove(generation)
+        generation.order(Order.RETIRE)
+
     def retire_old(self) -> None:
         """Let former terms' forkservers go when their runs are done: what they know was heard and stored."""
         for generation in self._generations.values():
-            if generation is not self._current:
+            if generation not in (self._live, self._coming, *self._replaced):
                 generation.order(Order.RETIRE)
 
     def end(self) -> None:
         """Let every forkserver go once nothing of it is unreleased; no new one is started."""
         self._ending = True
-        self._is_ready = False
+        self._settle(self._askers + self._answers, Refused("the node is going down and loads no new code"))
         for generation in self._generations.values():
-            generation.order(Order.RETIRE)
+            if generation is self._coming:
+                self.kill(generation)  # it has no runs, and might import for long
+            else:
+                generation.order(Order.RETIRE)
 
-    def kill_current(self) -> None:
-        """The forkserver is stuck: its workers live on without it."""
-        if self._current is not None:
-            self._kill(self._current)
+    def kill(self, generation: Generation) -> None:
+        """Its workers live on without it."""
+        child = self._children.get(generation.number)
+        if child is not None:
+            child.kill()
+        else:
+            generation.kill()
 
     def close(self, keepers: Collection[int]) -> None:
         """Let go of what is left, at once; those of `keepers` are only left alone."""
         self._ending = True
         for generation in list(self._generations.values()):
             if generation.number not in keepers:
-                self._kill(generation)
+                self.kill(generation)
                 self._forget(generation)
             generation.close()
             generation.let_leash_go()
@@ -125,6 +190,51 @@ class Generations:
                 child.let_go()
             else:
                 child.end()
+
+    # --- reloads -------------------------------------------------------------------------------------------------
+
+    def _begin_wanted(self) -> None:
+        """Begin the reload that was asked for, unless something stands in its way that will be over."""
+        if not self._is_wanted or self._coming is not None or self._ending:
+            return
+        askers, self._askers = self._askers, []
+        if len(self._generations) < MOST_GENERATIONS:
+            self._is_wanted, self._answers = False, askers
+            self.begin()
+        elif askers:
+            alive = sorted(self._generations)
+            self._listener.reload_waits(alive)
+            numbers = ", ".join(map(str, alive))
+            self._settle(askers, Refused(f"the reload waits: generations {numbers} have runs, one of them has to end"))
+
+    def _go_live(self, generation: Generation, catalogue: Catalogue) -> None:
+        if self._live is not None:
+            self._replaced.append(self._live)
+        self._live, self._coming = generation, None
+        self._failures = 0
+        self._listener.catalogue_ready(generation.number, catalogue)
+        answers, self._answers = self._answers, []
+        self._settle(answers, Reloaded(generation.number, len(catalogue.tasks), catalogue.errors))
+        self._begin_wanted()
+
+    def _not_come(self, number: int) -> None:
+        """A generation died before it was live: the one before goes on; without one it is tried again."""
+        self._coming = None
+        trouble = self._trouble or "it ended before it had loaded the task modules"
+        why = f"{trouble}; see {self._paths.logs / f'generation-{number}.log'}"
+        if self._live is not None:
+            self._listener.reload_failed(number, why)
+        else:
+            self._failures += 1
+            self._restart(number)
+        answers, self._answers = self._answers, []
+        self._settle(answers, Refused(f"generation {number} did not come to life: {why}"))
+        self._begin_wanted()
+
+    @staticmethod
+    def _settle(answers: list[Settled], outcome: Reloaded | ChongError) -> None:
+        for settled in answers:
+            settled(outcome)
 
     # --- what they say -----------------------------------------------------------------------------------------
 
@@ -145,7 +255,8 @@ class Generations:
         if trouble is not None:
             if not isinstance(trouble, EOFError):
                 self._listener.forkserver_not_understood(generation.number, trouble)
-            self._kill(generation)
+                self._trouble = str(trouble) if generation is self._coming else self._trouble
+            self.kill(generation)
             self._await_death(generation)
 
     def _on_report(self, generation: Generation, message: Message) -> None:
@@ -155,27 +266,19 @@ class Generations:
             self._runs.reported(generation, message)
 
     def _on_hello(self, generation: Generation, hello: Message) -> None:
-        # A term that has lost a forkserver cannot prove by the next one that a run was never forked.
-        generation.greet(hello, None if self._has_lost_one else self._term)
+        generation.greet(hello, self._term)
         if generation.protocol != PROTOCOL_VERSION:
             raise ProtocolError(f"expected protocol {PROTOCOL_VERSION} of a new forkserver, got {generation.protocol}")
-        self._is_ready = generation is self._current and not self._ending
-        if generation.catalogue is not None:
-            self._listener.catalogue_ready(generation.number, read_catalogue(generation.catalogue))
+        if generation is self._coming and not self._ending and generation.catalogue is not None:
+            self._go_live(generation, read_catalogue(generation.catalogue))
 
     def _check_hello(self, generation: Generation) -> None:
         """An import that never ends must not keep the node waiting without a word."""
-        if generation is self._current and not self._is_ready and not self._ending:
-            self._kill(generation)
+        if generation is self._coming and not self._ending:
+            self._trouble = f"it had not loaded the task modules after {self._settings.import_seconds:g} s"
+            self.kill(generation)
 
     # --- their deaths --------------------------------------------------------------------------------------------
-
-    def _kill(self, generation: Generation) -> None:
-        child = self._children.get(generation.number)
-        if child is not None:
-            child.kill()
-        else:
-            generation.kill()
 
     def _await_death(self, generation: Generation) -> None:
         """Its workers come to us only when it is gone, and its lock is free only then."""
@@ -189,18 +292,20 @@ class Generations:
 
     def _bury(self, generation: Generation) -> None:
         self._forget(generation)
-        was_current = generation is self._current
-        self._has_lost_one = self._has_lost_one or (was_current and not self._ending)
-        was_ready = self._is_ready
-        if was_current:
-            self._current = None
-            self._is_ready = False
-        if not self._runs.lose_home(generation):
+        was_live, was_coming = generation is self._live, generation is self._coming
+        self._live = None if was_live else self._live
+        self._replaced = [each for each in self._replaced if each is not generation]
+        has_orphans = self._runs.lose_home(generation)
+        if not has_orphans:
             generation.let_leash_go()
-        if was_current and not self._ending:
-            self._restart(generation.number, was_ready=was_ready)
+        if was_coming and not self._ending:
+            self._not_come(generation.number)
+        elif was_live and self._coming is None and not self._ending:
+            self._restart(generation.number)
         else:
-            self._listener.forkserver_gone(generation.number, expected=True, restart_in=None)
+            expected = self._ending or not (was_live or has_orphans)
+            self._listener.forkserver_gone(generation.number, expected=expected, restart_in=None)
+        self._begin_wanted()
 
     def _forget(self, generation: Generation) -> None:
         generation.close()
@@ -209,13 +314,12 @@ class Generations:
             path.unlink(missing_ok=True)
         self._paths.generation_lock(generation.number).unlink(missing_ok=True)
 
-    def _restart(self, number: int, *, was_ready: bool) -> None:
+    def _restart(self, number: int) -> None:
         """At once when it was killed; with a backoff when it could not even begin, as its imports then fail again."""
-        self._failures = 0 if was_ready else self._failures + 1
         delay = min(RESTART_MOST, RESTART_FIRST * 2.0 ** min(self._failures, 12))
         self._listener.forkserver_gone(number, expected=False, restart_in=delay)
         self._loop.later(delay, self._begin_again)
 
     def _begin_again(self) -> None:
-        if self._current is None and not self._ending:
+        if self._live is None and self._coming is None and not self._ending:
             self.begin()

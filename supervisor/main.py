@@ -22,7 +22,8 @@ from chong.supervisor.options import option, read_duration
 from chong.supervisor.paths import Paths, default_node, default_state_dir
 from chong.supervisor.settings import Settings
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+END = (signal.SIGTERM, signal.SIGINT)
+SIGNALS = (*END, signal.SIGHUP)
 LOOK_SECONDS = 0.1
 LOG_SECONDS = 2.0
 
@@ -70,7 +71,7 @@ def supervise(
     runtime_dir: str | None,
     log_format: str,
 ) -> None:
-    """Run the tasks of this node until SIGTERM or SIGINT; a second one shortens the drain.
+    """Run the tasks of this node until SIGTERM or SIGINT; a second one shortens the drain. SIGHUP loads new task code.
 
     Exit codes: 0 ended as asked; 1 failed; 2 wrong usage or configuration, nothing was started.
     """
@@ -111,21 +112,25 @@ def _run_node(settings: Settings, url: str) -> BaseException | None:
     settings = replace(settings, worker_open_files=soft)
     with open_store(url, checkpoints=True) as store:
         controller = Controller(store=store, settings=settings)
-        while not _is_asked_to_end():
+        while (number := _next_signal()) not in END:
             if controller.fault is not None:
                 return controller.fault
-            time.sleep(LOOK_SECONDS)
+            if number == signal.SIGHUP:
+                controller.begin_reload()
+            else:
+                time.sleep(LOOK_SECONDS)
         controller.close_in_thread()
         while not controller.wait(LOOK_SECONDS):
-            if _is_asked_to_end():
+            if _next_signal() in END:
                 controller.hurry()
         return controller.fault
 
 
-def _is_asked_to_end() -> bool:
+def _next_signal() -> int | None:
     # Never with a time to wait: interrupted by a SIGCONT past it, CPython's sigtimedwait returns uninitialised memory
     # for a signal (3.11), and a supervisor that was only frozen for a while would end.
-    return signal.sigtimedwait(SIGNALS, 0) is not None
+    taken = signal.sigtimedwait(SIGNALS, 0)
+    return None if taken is None else taken.si_signo
 
 
 def run() -> None:

@@ -1,9 +1,10 @@
 """The main loop's part of a node: what arrives from processes, store, operators and clients meets here."""
 
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 import structlog
 from setproctitle import setproctitle
@@ -13,14 +14,18 @@ from chong.store.contract import TaskStore
 from chong.store.errors import ChongError, Refused, StoreUnavailable
 from chong.store.model import Action, Command, TaskSnapshot
 from chong.supervisor import events as e
+from chong.supervisor import operations
 from chong.supervisor.admission import Admission
 from chong.supervisor.catalogue import Catalogue
+from chong.supervisor.claim import claim_id
 from chong.supervisor.courier import Courier
+from chong.supervisor.generations import Reloaded, Settled
 from chong.supervisor.intake import Intake
 from chong.supervisor.loop import Loop
 from chong.supervisor.outbox import Outbox
 from chong.supervisor.processes import Processes
 from chong.supervisor.queue import TurnQueue
+from chong.supervisor.registration import Registration
 from chong.supervisor.spool import Spool
 from chong.supervisor.submission import Submission
 from chong.supervisor.task_state import TaskState
@@ -48,6 +53,7 @@ class Node:
         self.tasks = tasks
         self.processes: Processes
         self.courier: Courier
+        self.registration: Registration
         self.desynced: dict[str, str] = {}
         self.loop = loop
         self._store = store
@@ -100,13 +106,17 @@ class Node:
 
     def turn(self) -> None:
         """Start what may start, and send what has gathered."""
-        if self.intake.is_accepting and not self.intake.is_draining and self.processes.generations.ready is not None:
+        generations = self.processes.generations
+        for replaced in generations.replaced:
+            if not self.tasks.has_open_start(replaced):
+                generations.retire(replaced)
+        if self.intake.is_accepting and not self.intake.is_draining and generations.live is not None:
             while (task_id := self._queue.take()) is not None:
-                self._start(task_id)
+                self._start(task_id, generations.live)
         self.courier.turn()
         self._show_title()
 
-    def _start(self, task_id: str) -> None:
+    def _start(self, task_id: str, generation: int) -> None:
         state, catalogue = self.tasks.get(task_id), self.intake.catalogue
         if state is None or not state.may_start or catalogue is None:
             self._queue.free(task_id)
@@ -118,7 +128,7 @@ class Node:
             self.tasks.feed(task_id, e.DefinitionGone(str(gone)), f"{task_id}.undefined.{os.urandom(8).hex()}")
             return
         self.tasks.put(replace(state, options=definition.options))
-        self.tasks.feed(task_id, e.SlotFree(), f"{task_id}.{state.task.attempt + 1}.start.{os.urandom(8).hex()}")
+        self.tasks.feed(task_id, e.SlotFree(generation), claim_id(f"{task_id}.{state.task.attempt + 1}", generation))
 
     def _show_title(self) -> None:
         owned = self.admission.owned
@@ -149,6 +159,7 @@ class Node:
         for module, error in catalogue.errors.items():
             self._log.error("module_broken", module=module, error=error)
         self.courier.do(partial(self._publish, catalogue))
+        self.registration.show(generation)
         self.intake.admit_early()
         for state in self.tasks.all():
             self.intake.enqueue(state.task.id)
@@ -162,14 +173,23 @@ class Node:
         else:
             self._log.error("forkserver_died", generation=generation, restart_in=restart_in)
 
+    def reload_failed(self, generation: int, why: str) -> None:
+        self._log.error("reload_failed", generation=generation, error=why, live=self.processes.generations.live)
+
+    def reload_waits(self, alive: list[int]) -> None:
+        self._log.warning("reload_waits", generations=alive)
+
     def _publish(self, catalogue: Catalogue) -> None:
         try:
             self._store.publish_catalogue(self.admission.node, catalogue.entries(self.admission.node))
         except ChongError as error:
             self.loop.call(partial(self._log.warning, "catalogue_not_published", error=str(error)))
             if isinstance(error, StoreUnavailable):
-                again = partial(self.courier.do, partial(self._publish, catalogue))
-                self.loop.call(partial(self.loop.later, PUBLISH_AGAIN, again))
+                self.loop.call(partial(self.loop.later, PUBLISH_AGAIN, partial(self._publish_again, catalogue)))
+
+    def _publish_again(self, catalogue: Catalogue) -> None:
+        if catalogue is self.intake.catalogue:  # a newer one goes its own way
+            self.courier.do(partial(self._publish, catalogue))
 
     # --- from the store --------------------------------------------------------------------------------------
 
@@ -246,6 +266,17 @@ class Node:
                 self._store.release_command(command.id)
         except StoreUnavailable as error:
             self.loop.call(partial(self._log.warning, "command_not_answered", command=command.id, error=str(error)))
+
+    def reload(self, settled: Settled) -> None:
+        """Load the task modules anew, in a generation for all runs from then on; runs under way keep theirs."""
+        if self.intake.is_draining:
+            settled(Refused("the node is draining and loads no new code"))
+        else:
+            self.processes.generations.reload(settled)
+
+    def reload_request(self, _: dict[str, Any], settled: operations.Settled) -> None:
+        """A reload that was asked for over the control socket."""
+        self.reload(lambda outcome: settled(asdict(outcome) if isinstance(outcome, Reloaded) else outcome))
 
     # --- the end of a term -----------------------------------------------------------------------------------
 

@@ -115,15 +115,15 @@ class Processes:
 
     # --- runs ----------------------------------------------------------------------------------------------
 
-    def spawn(self, run: str, task: str, title: str, memo: dict[str, Any]) -> None:
-        """Ask for a worker; its answer is a happening."""
-        generation = self.generations.ready
-        if generation is None:
+    def spawn(self, run: str, task: str, title: str, memo: dict[str, Any], *, generation: int) -> None:
+        """Ask the generation that the run was claimed for, and no other, for a worker; its answer is a happening."""
+        source = self.generations.source(generation)
+        if source is None:
             self._loop.call(partial(self._listener.happened, run, e.ForkserverLost(), f"{run}.unforked", None))
             return
-        self._asked[run] = generation
+        self._asked[run] = source
         log = str(self._paths.log_of(run))
-        generation.order(Order.SPAWN, run=run, task=task, log=log, title=title, memo=memo)
+        source.order(Order.SPAWN, run=run, task=task, log=log, title=title, memo=memo)
 
     def read(self, run: str) -> None:
         """Act on all frames that have come, and watch for more."""
@@ -153,6 +153,11 @@ class Processes:
         if wake:
             channel.wake()
         return True
+
+    def kill_stuck(self, run: str) -> None:
+        """The forkserver that was asked for this run does not answer: its workers live on without it."""
+        if run in self._asked:
+            self.generations.kill(self._asked[run])
 
     def shut(self, run: str) -> None:
         if run in self._channels:

@@ -47,8 +47,9 @@ class TurnQueue:
         return len(self._taken)
 
     def put(self, task_id: str, place: Place, priority: int = 0) -> None:
-        """Let a task wait; higher priorities come first. One that waits already stays where it is."""
+        """Let a task wait; higher priorities come first. One that waits already keeps its turn, with its new limit."""
         if task_id in self._places:
+            self._places[task_id] = (place, self._places[task_id][1])
             return
         order = next(self._order)
         self._places[task_id] = (place, order)

@@ -18,6 +18,7 @@ from chong.store.errors import ConfigurationError
 from chong.store.model import NodeRecord, Note, TaskSnapshot, TermRecord, Transition
 from chong.store.query import MAX_LIMIT, TaskQuery
 from chong.store.states import RUNS, WAITING, Status
+from chong.supervisor.claim import claim_of
 from chong.supervisor.paths import Paths
 from chong.supervisor.submission import Submission
 from chong.supervisor.verdict import ProcessEnd
@@ -27,8 +28,8 @@ from chong.supervisor.verdict import ProcessEnd
 class Scene:
     """What a term knows of its node before it asks the store.
 
-    attached: the runs whose workers are held by forkservers that answered. served: the terms of which one of
-    those forkservers had every run. silent: forkservers that live but did not answer.
+    attached: the runs whose workers are held by forkservers that answered. served: the terms that those forkservers
+    had, each with the forkserver's generation. silent: forkservers that live but did not answer.
     """
 
     term: TermRecord
@@ -38,7 +39,7 @@ class Scene:
     ttl: timedelta
     paths: Paths
     attached: frozenset[str]
-    served: frozenset[str]
+    served: frozenset[tuple[str, int]]
     silent: frozenset[int]
     accepted: Mapping[str, Submission]
 
@@ -51,7 +52,7 @@ class Findings:
     running: list[tuple[TaskSnapshot, float]] = field(default_factory=list)
     """Adopted, with its worker attached; and the seconds it has run, pauses not counted."""
     unforked: list[TaskSnapshot] = field(default_factory=list)
-    """Adopted; `starting`, but no forkserver ever heard of it."""
+    """Adopted; `starting`, but the forkserver that it was claimed for never heard of it."""
     dead: list[TaskSnapshot] = field(default_factory=list)
     """Adopted; its worker is proven dead."""
     doubtful: list[TaskSnapshot] = field(default_factory=list)
@@ -134,7 +135,11 @@ def _sort_runs(
     by_owner: dict[str, list[TaskSnapshot]] = {}
     for task in runs:
         owner = task.lease_owner or ""
-        if task.run in scene.attached or is_proven_dead(terms.get(owner), scene):
+        if (
+            task.run in scene.attached
+            or _is_answered_for(store, scene, task)
+            or is_proven_dead(terms.get(owner), scene)
+        ):
             by_owner.setdefault(owner, []).append(task)
         else:
             findings.doubtful.append(task)
@@ -143,15 +148,15 @@ def _sort_runs(
         for task in adopted:
             if task.run in scene.attached:
                 findings.running.append((task, running_seconds(store.history(task.id), datetime.now(UTC))))
-            elif task.started_at is None and claimant(store.history(task.id)) in scene.served:
+            elif task.started_at is None and _is_answered_for(store, scene, task):
                 findings.unforked.append(task)
             else:
                 findings.dead.append(task)
 
 
-def claimant(history: list[Transition]) -> str | None:
-    """The term that claimed the current attempt: it alone can have asked for a worker, whoever adopted it since."""
-    return next((step.actor for step in reversed(history) if step.target is Status.STARTING), None)
+def _is_answered_for(store: TaskStore, scene: Scene, task: TaskSnapshot) -> bool:
+    """Whether the one forkserver that can have forked the run answers: then it holds it, or it never did."""
+    return claim_of(store.history(task.id)) in scene.served
 
 
 def is_proven_dead(holder: TermRecord | None, scene: Scene) -> bool:

@@ -13,8 +13,9 @@ from chong.supervisor.task_state import UNKILLABLE, Phase
 MAX_REFUSALS = 5
 
 
-def slot_free(step: Step, _: e.SlotFree) -> None:
+def slot_free(step: Step, free: e.SlotFree) -> None:
     step.know(
+        generation=free.generation,
         result=None,
         failure=None,
         timed_out=False,

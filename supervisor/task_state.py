@@ -35,6 +35,7 @@ class Phase(StrEnum):
 class TaskState:
     """`task` is the state as decided, `stored_version` how much of it the store has.
 
+    generation: the one that the current attempt was claimed for, 0 before this term's first.
     epoch, downs: numbers of frames sent down. pause_number: the pause that waits for its answer.
     used, since: running time used up before, and the monotonic second since which it runs on.
     requeue_after: the delay of the next attempt, to be queued when the end of this one is stored; not_before: the
@@ -47,6 +48,7 @@ class TaskState:
     epoch: int
     stored_version: int = 0
     start_version: int = 0
+    generation: int = 0
     phase: Phase = Phase.IDLE
     pid: int | None = None
     downs: int = 0
@@ -70,6 +72,11 @@ class TaskState:
     def may_start(self) -> bool:
         """Whether it waits, and nothing of an earlier attempt is left to store."""
         return self.phase is Phase.IDLE and self.task.status.is_waiting and not self.desynced
+
+    @property
+    def is_start_open(self) -> bool:
+        """Whether its forkserver has to be there still: to be asked, to answer, or to vouch until that is stored."""
+        return self.phase is Phase.SPAWNING or self.stored_version < self.task.version
 
     @property
     def is_stop_asked(self) -> bool:

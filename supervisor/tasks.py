@@ -95,6 +95,10 @@ class Tasks:
         """Replace what is known of a task, without any event."""
         self._states[state.task.id] = state
 
+    def has_open_start(self, generation: int) -> bool:
+        """Whether a start that was claimed for this generation needs it."""
+        return any(state.generation == generation and state.is_start_open for state in self._states.values())
+
     def worker_pids(self) -> dict[str, int]:
         """The living workers by task id; safe to call from other threads."""
         return {s.task.id: s.pid for s in list(self._states.values()) if s.has_process and s.pid is not None}
@@ -166,7 +170,8 @@ class Tasks:
         task = state.task
         self._lease(task.id)
         title = " ".join(["chong: worker", task.name, *([task.bucket_key] if task.bucket_key else []), task.id[-8:]])
-        self.processes.spawn(task.run, task.name, title, {"options": asdict(state.options)})
+        memo = {"options": asdict(state.options)}
+        self.processes.spawn(task.run, task.name, title, memo, generation=state.generation)
 
     def _send_go(self, state: TaskState, go: e.SendGo) -> None:
         try:
@@ -196,7 +201,7 @@ class Tasks:
 
     def _forkserver_stuck(self, state: TaskState, _: e.ForkserverStuck) -> None:
         self._log.error("forkserver_stuck", task=state.task.id, seconds=state.options.start_timeout)
-        self.processes.generations.kill_current()
+        self.processes.kill_stuck(state.task.run)
 
     def _arm(self, state: TaskState, arm: e.Arm) -> None:
         self._disarm(state, e.Disarm(arm.name))

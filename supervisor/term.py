@@ -40,6 +40,7 @@ from chong.supervisor.processes import Processes
 from chong.supervisor.queue import Limits, TurnQueue
 from chong.supervisor.reconcile import Judge
 from chong.supervisor.recover import Findings, Scene, find
+from chong.supervisor.registration import Registration
 from chong.supervisor.sampler import EVERY_SECONDS, Sampler
 from chong.supervisor.settings import Settings
 from chong.supervisor.spool import Spool
@@ -162,6 +163,10 @@ class Term:
             memos, scene = self._attach(self._lock)
             self._last.callback(self._processes.close)
             self._takeover = Takeover(self.name, self._epoch, paths, memos)
+            self._registration = Registration(
+                self.loop, self._store, self._courier, (scene.term, scene.node), self._log
+            )
+            self.node.registration = self._registration
             self._control = Control(self.loop, paths.control, self._operations().request)
             self._last.callback(self._control.close)
             self.loop.call(self._processes.generations.begin)
@@ -174,7 +179,7 @@ class Term:
             raise
 
     def _operations(self) -> Operations:
-        return Operations({"submit": self.node.intake.submit_request})
+        return Operations({"submit": self.node.intake.submit_request, "reload": self.node.reload_request})
 
     def _look_after_directories(self) -> None:
         """Somebody may clear them under a running node: then clients would find nobody, and no worker could start."""
@@ -204,7 +209,7 @@ class Term:
             ttl=self._ttl,
             paths=paths,
             attached=frozenset(memos),
-            served=frozenset(term for each in found for term in each.generation.served),
+            served=frozenset((term, each.generation.number) for each in found for term in each.generation.served),
             silent=locked_generations(paths) - {each.generation.number for each in found},
             accepted={submission.id: submission for submission in submissions},
         )
@@ -254,6 +259,7 @@ class Term:
         self.node.adopt_buckets(findings.num_buckets)
         self._takeover.carry_out(findings, self.node)
         self._processes.generations.retire_old()
+        self._registration.begin()
         judge = Judge(self._store, self.name)
         self._takeover.judge_later(findings, judge, self.node, every=min(1.0, self._settings.renewal))
         for ticker in self._tickers:

@@ -74,6 +74,11 @@ def span(ctx: TaskContext, seconds: float = 0.1) -> None:
     note(ctx, "end")
 
 
+@task("starts.soon", start_timeout=1)
+def starts_soon(ctx: TaskContext) -> None:
+    note(ctx, "begin")
+
+
 @task("span.two", max_parallel=2)
 def span_two(ctx: TaskContext, seconds: float = 0.1) -> None:
     span(ctx, seconds)

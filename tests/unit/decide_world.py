@@ -99,7 +99,7 @@ class World:
 
     def give_slot(self) -> None:
         self.is_queued, self.has_slot = False, True
-        self.feed(e.SlotFree())
+        self.feed(e.SlotFree(1))
 
     def acknowledge(self, most: int = 1) -> None:
         """The store takes the oldest save, joined with later ones as long as they start no attempt."""

@@ -28,12 +28,15 @@ from chong.store.specimens import (
     term_record,
 )
 from chong.store.states import Status
+from chong.supervisor.claim import claim_id, claim_of
 from chong.supervisor.paths import Paths
 from chong.supervisor.recover import Findings, Remains, Scene, find, is_proven_dead, read_remains, running_seconds
 from chong.supervisor.submission import Submission
 
 CLAIMANT = "tester"
 """The specimens' transitions are signed so."""
+GENERATION = 3
+"""The one that `claimed_run` is claimed for."""
 
 
 @pytest.fixture
@@ -60,6 +63,13 @@ def scene(tmp_path, **facts):
     return Scene(**(plain | facts))
 
 
+def claimed_run(store, number=1):
+    """As `stored_run`, claimed as a supervisor does it."""
+    task = stored_queued(store, number)
+    run = start_of(task)
+    return put(store, task, run, claim_id(run.run, GENERATION), lease=LeaseGrant(TERM, TTL))
+
+
 def submission_of(task):
     return Submission(name=task.name, id=task.id)
 
@@ -79,36 +89,48 @@ class TestRuns:
         assert ({"running"}, LATER_TERM, run.version + 1) == (found(findings), task.lease_owner, task.version)
         assert task == read(store, run)
 
-    def test_a_start_that_no_forkserver_knows_was_never_forked(self, store, tmp_path):
-        """The term that claimed it had all its runs from a forkserver that answered."""
-        run = stored_run(store)
-        findings = find(store, scene(tmp_path, served=frozenset({CLAIMANT})))
+    def test_a_start_that_its_forkserver_does_not_know_was_never_forked(self, store, tmp_path):
+        """It alone can have been asked, it answered, and it had the term that claimed the run."""
+        run = claimed_run(store)
+        served = frozenset({(CLAIMANT, GENERATION), (CLAIMANT, 4)})
+        findings = find(store, scene(tmp_path, served=served))
         assert ({"unforked"}, [run.id]) == (found(findings), [task.id for task in findings.unforked])
 
-    @pytest.mark.parametrize("served", [frozenset(), frozenset({"node-a.0"})])
-    def test_a_start_of_a_dead_forkserver_is_dead(self, store, tmp_path, served):
-        """Nobody is left who could know whether it was forked."""
+    def test_a_forkserver_that_is_silent_takes_nothing_from_the_word_of_another(self, store, tmp_path):
+        """One that still imports, perhaps: the run was not claimed for it."""
+        claimed_run(store)
+        served = frozenset({(CLAIMANT, GENERATION)})
+        assert {"unforked"} == found(find(store, scene(tmp_path, served=served, silent=frozenset({4}))))
+
+    @pytest.mark.parametrize("served", [(), (("node-a.0", GENERATION),), ((CLAIMANT, 2), (CLAIMANT, 4))])
+    def test_a_start_whose_forkserver_does_not_answer_is_dead(self, store, tmp_path, served):
+        """Another term's of the same number, or other generations of its own term, cannot know what it did."""
+        claimed_run(store)
+        assert {"dead"} == found(find(store, scene(tmp_path, served=frozenset(served))))
+
+    def test_a_start_that_names_no_generation_is_dead(self, store, tmp_path):
+        """Nobody can vouch for it."""
         stored_run(store)
-        assert {"dead"} == found(find(store, scene(tmp_path, served=served)))
+        assert {"dead"} == found(find(store, scene(tmp_path, served=frozenset({(CLAIMANT, GENERATION)}))))
 
     def test_a_start_that_was_adopted_in_between_was_still_never_forked(self, store, tmp_path):
         """Who claimed it counts: a term that was killed while starting up had only adopted it."""
-        run = stored_run(store)
+        run = claimed_run(store)
         store.register_term(term_record("node-a.between"), node_record("node-a.between"))
         store.adopt(TERM, "node-a.between", [run.id], TTL, "adopted")
-        findings = find(store, scene(tmp_path, served=frozenset({CLAIMANT})))
+        findings = find(store, scene(tmp_path, served=frozenset({(CLAIMANT, GENERATION)})))
         assert {"unforked"} == found(findings)
 
     def test_an_adopter_that_had_other_forkservers_proves_nothing(self, store, tmp_path):
         """Only the claimant can have asked for the worker, and its forkserver is gone."""
-        stored_run(store)
-        assert {"dead"} == found(find(store, scene(tmp_path, served=frozenset({TERM}))))
+        claimed_run(store)
+        assert {"dead"} == found(find(store, scene(tmp_path, served=frozenset({(TERM, GENERATION)}))))
 
     def test_a_started_run_without_a_worker_is_dead(self, store, tmp_path):
         """Whoever was served."""
-        run = stored_run(store)
+        run = claimed_run(store)
         put(store, run, moved(run, Status.RUNNING, started_at=START))
-        assert {"dead"} == found(find(store, scene(tmp_path, served=frozenset({CLAIMANT}))))
+        assert {"dead"} == found(find(store, scene(tmp_path, served=frozenset({(CLAIMANT, GENERATION)}))))
 
     @pytest.mark.parametrize(
         "differs",
@@ -138,6 +160,23 @@ class TestRuns:
     def test_a_proof_needs_a_record(self, tmp_path):
         """And the same lock on the same boot of the same machine."""
         assert [is_proven_dead(holder, scene(tmp_path)) for holder in (term_record(), None)] == [True, False]
+
+
+class TestClaim:
+    def test_the_newest_attempt_says_who_claimed_it(self, store):
+        """An earlier one may have come from another generation."""
+        first = claimed_run(store)
+        waiting = put(store, first, moved(first, Status.RETRYING))
+        second = start_of(waiting)
+        put(store, waiting, second, claim_id(second.run, 12), lease=LeaseGrant(TERM, TTL))
+        assert claim_of(store.history(first.id)) == (CLAIMANT, 12)
+
+    @pytest.mark.parametrize("event_id", ["7", "1.1.start.x.00", "1.1.start..00", "1.1.begin.3.00", "a.start.3"])
+    def test_an_event_of_another_form_says_nothing(self, store, event_id):
+        """A supervisor of another version may have named it otherwise."""
+        task = stored_queued(store)
+        put(store, task, start_of(task), event_id, lease=LeaseGrant(TERM, TTL))
+        assert claim_of(store.history(task.id)) is None
 
 
 class TestAttached:

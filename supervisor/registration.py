@@ -1,0 +1,62 @@
+"""What the store knows of this life of the node: its term, and which generation of task modules is live."""
+
+from dataclasses import replace
+from functools import partial
+
+import structlog
+
+from chong.store.contract import TaskStore
+from chong.store.errors import ChongError, StoreUnavailable
+from chong.store.model import NodeRecord, TermRecord
+from chong.supervisor.courier import Courier
+from chong.supervisor.loop import Loop
+
+REGISTER_AGAIN = 5.0
+
+
+class Registration:
+    """Writes the node's row anew when a generation goes live.
+
+    Not before `begin`: only the first contact with the store finds out whether another living node has our name,
+    whose row must not be overwritten.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        store: TaskStore,
+        courier: Courier,
+        records: tuple[TermRecord, NodeRecord],
+        log: structlog.typing.FilteringBoundLogger,
+    ) -> None:
+        self._loop = loop
+        self._store = store
+        self._courier = courier
+        self._term, self._node = records
+        self._log = log
+        self._has_begun = False
+
+    def begin(self) -> None:
+        """The first contact has registered the term; whatever is known since then follows."""
+        self._has_begun = True
+        if self._node.generation:
+            self._register(self._node)
+
+    def show(self, generation: int) -> None:
+        """Let the store know that this generation is live."""
+        self._node = replace(self._node, generation=generation)
+        if self._has_begun:
+            self._register(self._node)
+
+    def _register(self, node: NodeRecord) -> None:
+        if node is self._node:  # a newer one goes its own way
+            self._courier.do(partial(self._write, node))
+
+    def _write(self, node: NodeRecord) -> None:
+        """In the store's thread."""
+        try:
+            self._store.register_term(self._term, node)
+        except ChongError as error:
+            self._loop.call(partial(self._log.warning, "node_not_registered", error=str(error)))
+            if isinstance(error, StoreUnavailable):
+                self._loop.call(partial(self._loop.later, REGISTER_AGAIN, partial(self._register, node)))
