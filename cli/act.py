@@ -127,13 +127,14 @@ def stop(call: Invocation, **said: Any) -> Exit:
 
 
 @click.command()
+@click.option("--freeze", is_flag=True, help="At once, by stopping their processes, checkpoint or not.")
 @_asking
-def pause(call: Invocation, **said: Any) -> Exit:
+def pause(call: Invocation, *, freeze: bool, **said: Any) -> Exit:
     """Ask running tasks to pause at their next checkpoint.
 
     Give ids (beginning or end), or filters. Without --wait exit 0 means that the request was accepted.
     """
-    return _ask(call, Action.PAUSE, **said)
+    return _ask(call, Action.FREEZE if freeze else Action.PAUSE, **said)
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""Asking for a stop, pause or resume of some tasks, and, when wanted, waiting until it came about."""
+"""Asking for a stop, pause, freeze or resume of some tasks, and, when wanted, waiting until it came about."""
 
 import getpass
 import os
@@ -27,6 +27,7 @@ from chong.supervisor.exits import Exit
 _OPEN_TO = {
     Action.STOP: RUNS | WAITING,
     Action.PAUSE: RUNS - {Status.STOPPING},
+    Action.FREEZE: RUNS - {Status.STOPPING},
     Action.RESUME: RUNS - {Status.STOPPING},
 }
 
@@ -163,7 +164,7 @@ def effect_of(command: Command, task: TaskSnapshot) -> Effect | None:
     if command.outcome in ("refused", "superseded", "too_late"):
         detail = f": {command.detail}" if command.detail else ""
         return Effect(came_about=False, text=escape(f"{command.action} {command.outcome}{detail}"))
-    aim = {Action.PAUSE: Status.PAUSED, Action.RESUME: Status.RUNNING}.get(command.action)
+    aim = {Action.PAUSE: Status.PAUSED, Action.FREEZE: Status.PAUSED, Action.RESUME: Status.RUNNING}.get(command.action)
     return Effect(came_about=True, text=task.status.value) if task.status is aim else None
 
 

@@ -187,6 +187,7 @@ class Action(StrEnum):
 
     STOP = "stop"
     PAUSE = "pause"
+    FREEZE = "freeze"
     RESUME = "resume"
 
 

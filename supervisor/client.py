@@ -44,6 +44,10 @@ class Client:
         """Ask for a pause; Refused when no attempt is under way, or a stop is."""
         return self._ask(Action.PAUSE, task_id, reason)
 
+    def freeze(self, task_id: str, reason: str | None = None) -> Command:
+        """Ask for a pause at once, whatever the task does: its processes are stopped. Refused like a pause."""
+        return self._ask(Action.FREEZE, task_id, reason)
+
     def resume(self, task_id: str, reason: str | None = None) -> Command:
         """Undo a pause, also one that was asked for but has not come about; Refused like a pause."""
         return self._ask(Action.RESUME, task_id, reason)

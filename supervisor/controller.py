@@ -125,6 +125,10 @@ class Controller:
     def pause(self, task_id: str, reason: str | None = None) -> Command:
         return self._client.pause(task_id, reason)
 
+    def freeze(self, task_id: str, reason: str | None = None) -> Command:
+        """Ask for a pause at once, by stopping the task's processes."""
+        return self._client.freeze(task_id, reason)
+
     def resume(self, task_id: str, reason: str | None = None) -> Command:
         return self._client.resume(task_id, reason)
 

@@ -89,7 +89,7 @@ class Exited:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Somebody wants the task stopped, paused or resumed; `command_id` is None when the node itself does."""
+    """Somebody wants the task stopped, paused, frozen or resumed; `command_id` is None when the node itself does."""
 
     action: Action
     by: str
@@ -252,6 +252,16 @@ class Signal:
 
 
 @dataclass(frozen=True, slots=True)
+class Freeze:
+    """Let no process of the run get any processor time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thaw:
+    """Undo a freeze."""
+
+
+@dataclass(frozen=True, slots=True)
 class ForkserverStuck:
     """The forkserver did not answer a spawn in time."""
 
@@ -304,6 +314,8 @@ Effect = (
     | SendDown
     | ShutChannel
     | Signal
+    | Freeze
+    | Thaw
     | ForkserverStuck
     | Arm
     | Disarm

@@ -167,6 +167,13 @@ class Processes:
         if run in self._channels:
             self._channels[run].signal(number, group=group)
 
+    def freeze(self, run: str) -> None:
+        """Stop the processes of the run's group: those that it has moved to other sessions go on."""
+        self.signal(run, signal.SIGSTOP, group=True)
+
+    def thaw(self, run: str) -> None:
+        self.signal(run, signal.SIGCONT, group=True)
+
     def pop_stored(self, run: str, version: int) -> None:
         if run in self._channels:
             self._channels[run].pop_stored(version)

@@ -32,6 +32,8 @@ def taken_over(step: Step, _: e.TakenOver) -> None:
         step.know(timed_out=not step.state.is_stop_asked)
         step.send(Down.STOP, "stop" if step.state.is_stop_asked else "timeout")
         step.do(e.Arm(e.TimerName.TERM, step.state.options.stop_grace))
+    elif step.state.is_frozen:
+        step.do(e.Freeze())
     elif step.status in {Status.PAUSING, Status.PAUSED}:
         step.know(pause_number=step.send(Down.PAUSE))
     else:
@@ -74,7 +76,8 @@ def failure_arrived(step: Step, arrived: e.FailureArrived) -> None:
 
 
 def _expect_exit(step: Step) -> None:
-    """The worker has said its last word; it gets a short grace for its teardown."""
+    """The worker has said its last word, just before it was frozen perhaps; it gets a short grace for its teardown."""
+    step.thaw()
     step.do(*(e.Disarm(name) for name in (e.TimerName.START, e.TimerName.TIMEOUT, e.TimerName.TERM)))
     step.do(e.Arm(e.TimerName.KILL, TEARDOWN_GRACE))
 

@@ -6,7 +6,7 @@ from chong.store.model import Failure, FailureKind
 from chong.store.states import WAITING, Status
 from chong.supervisor import events as e
 from chong.supervisor.backoff import backoff
-from chong.supervisor.requests import ask_pause
+from chong.supervisor.requests import ask_pending
 from chong.supervisor.step import Step
 from chong.supervisor.task_state import UNKILLABLE, Phase
 
@@ -130,7 +130,7 @@ def started(step: Step, _: e.Started) -> None:
     pause = step.state.pending_pause
     if pause is not None:
         step.know(pending_pause=None)
-        ask_pause(step, pause)
+        ask_pending(step, pause)
 
 
 def start_overdue(step: Step) -> None:

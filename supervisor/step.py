@@ -17,9 +17,10 @@ from chong.supervisor.events import (
     SendDown,
     ShutChannel,
     Signal,
+    Thaw,
     TimerName,
 )
-from chong.supervisor.task_state import Phase, TaskState
+from chong.supervisor.task_state import FROZEN, Phase, TaskState
 from chong.worker.wire import Down
 
 
@@ -58,7 +59,7 @@ class Step:
         starts: bool = False,
         **changes: Any,
     ) -> None:
-        """Change the task's status by a row of the table, with whatever else changes in it."""
+        """Change the task's status by a row of the table, with whatever else changes in it; only pauses are frozen."""
         task = self.state.task
         if not is_allowed(task.status, target):
             raise IllegalMove(f"task {task.id}: {task.status} -> {target} on {self.event.what}")
@@ -85,6 +86,8 @@ class Step:
             lease_owner=self.state.term,
             **changes,
         )
+        if target is not Status.PAUSED:
+            moved = replace(moved, flags=moved.flags - {FROZEN})
         self.know(task=moved)
 
     def amend(self, **changes: Any) -> None:
@@ -121,6 +124,11 @@ class Step:
         number = self.next_number()
         self.do(SendDown(kind, number, reason))
         return number
+
+    def thaw(self) -> None:
+        """Let the processes of a frozen task run, so that they can hear what comes next."""
+        if self.state.is_frozen:
+            self.do(Thaw())
 
     def send_stop(self, reason: str) -> None:
         """Ask the worker to stop; unless it has said its last word, the ladder begins."""

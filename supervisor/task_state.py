@@ -10,6 +10,8 @@ from chong.worker.options import Options
 
 UNKILLABLE = "unkillable"
 """The flag of a task whose worker SIGKILL does not end: in uninterruptible sleep, or held by a tracer."""
+FROZEN = "frozen"
+"""The flag of a paused task whose processes are stopped, not only waiting at a checkpoint."""
 
 
 class Phase(StrEnum):
@@ -81,6 +83,10 @@ class TaskState:
     @property
     def is_stop_asked(self) -> bool:
         return self.task.stop is not None
+
+    @property
+    def is_frozen(self) -> bool:
+        return FROZEN in self.task.flags
 
     @property
     def has_process(self) -> bool:

@@ -60,6 +60,8 @@ class Tasks:
             e.SendDown: self._send_down,
             e.ShutChannel: self._shut,
             e.Signal: self._signal,
+            e.Freeze: self._freeze,
+            e.Thaw: self._thaw,
             e.ForkserverStuck: self._forkserver_stuck,
             e.Arm: self._arm,
             e.Disarm: self._disarm,
@@ -198,6 +200,12 @@ class Tasks:
 
     def _signal(self, state: TaskState, effect: e.Signal) -> None:
         self.processes.signal(state.task.run, effect.number, group=effect.group)
+
+    def _freeze(self, state: TaskState, _: e.Freeze) -> None:
+        self.processes.freeze(state.task.run)
+
+    def _thaw(self, state: TaskState, _: e.Thaw) -> None:
+        self.processes.thaw(state.task.run)
 
     def _forkserver_stuck(self, state: TaskState, _: e.ForkserverStuck) -> None:
         self._log.error("forkserver_stuck", task=state.task.id, seconds=state.options.start_timeout)

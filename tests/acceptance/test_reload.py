@@ -148,6 +148,9 @@ def test_a_supervisor_that_is_killed_during_a_reload_costs_nothing(place: Superv
     assert outcome(fresh) == "a"
     assert [event["generation"] for event in fresh.events("forkserver_silent")] == [2]
     wait_until(lambda: 2 not in generations(fresh), "the end of the one that nobody came for")
+    fresh.terminate()
+    assert start(fresh).sockets()[0] == "control.sock"  # a later term removes what is left of it
+    assert "generation-2.sock" not in fresh.sockets()
 
 
 @pytest.mark.parametrize("killed", [None, 1, 2])

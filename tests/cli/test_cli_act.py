@@ -198,7 +198,8 @@ def test_a_silent_node_is_named(world: World, chong):
 def test_what_has_ended_cannot_be_asked(world: World, chong, action, status):
     """Exit 1 with a clear line, and nothing is stored for it."""
     task = world.add(status=status)
-    answer = chong(action.value, task.id)
+    words = ["pause", "--freeze"] if action is Action.FREEZE else [action.value]
+    answer = chong(*words, task.id)
     line = f"chong: task {task.id} (billing.sync) has ended: it is {status}, nothing is left to {action}\n"
     assert (answer.code, answer.out, answer.err) == (1, "", line)
     assert world.store.commands(task.id) == []
@@ -209,6 +210,7 @@ def test_what_has_ended_cannot_be_asked(world: World, chong, action, status):
     [
         (Action.STOP, set()),
         (Action.PAUSE, {S.QUEUED, S.RETRYING, S.STOPPING}),
+        (Action.FREEZE, {S.QUEUED, S.RETRYING, S.STOPPING}),
         (Action.RESUME, {S.QUEUED, S.RETRYING, S.STOPPING}),
     ],
 )

@@ -67,6 +67,15 @@ def until(ctx: TaskContext, path: str) -> str:
     return "released"
 
 
+@task("mute.until", stop_grace=1, kill_grace=1)
+def mute_until(ctx: TaskContext, path: str) -> str:
+    """As `until`, and never looks up."""
+    note(ctx, "begin")
+    while not Path(path).exists():
+        time.sleep(0.01)
+    return "released"
+
+
 @task("span")
 def span(ctx: TaskContext, seconds: float = 0.1) -> None:
     note(ctx, "begin")

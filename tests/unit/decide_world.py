@@ -32,6 +32,7 @@ class Worker:
     is_shut: bool = False
     is_killed: bool = False
     is_group: bool = False
+    is_frozen: bool = False
     went: bool = False
     ran: bool = False
     gone: ProcessEnd | None = None
@@ -274,6 +275,11 @@ class World:
             assert self.state.has_process or self.is_spawn_asked
         if self.is_desynced and self.is_alive:
             assert self.worker.is_killed or self.worker.is_shut
+        elif self.is_alive and not self.worker.is_killed and not said and self.worker.is_frozen != self.state.is_frozen:
+            # A term that died between the freeze and its save: the command is there still, and comes again.
+            assert self.worker.is_frozen
+            assert Action.FREEZE in {self.asked[command].action for command in self.open_commands()}
+        assert not self.state.is_frozen or self.task.status is Status.PAUSED
 
     def _on_savestate(self, save: e.SaveState) -> None:
         assert not self.is_desynced, "another writer speaks for the task"
@@ -341,6 +347,7 @@ class World:
 
     def _on_senddown(self, down: e.SendDown) -> None:
         assert self.is_alive or self.worker.gone is not None
+        assert down.kind is not Down.STOP or not self.worker.is_frozen, "nobody would hear it"
         self.worker.downs.append(down)
         self._check_number(down.number)
 
@@ -356,6 +363,15 @@ class World:
         assert self.worker is not None
         assert not self.worker.is_released
         self.worker.is_killed = self.worker.is_killed or effect.number == 9
+
+    def _on_freeze(self, _: e.Freeze) -> None:
+        assert self.state.phase is Phase.LIVE
+        assert not self.worker.is_released
+        self.worker.is_frozen = True
+
+    def _on_thaw(self, _: e.Thaw) -> None:
+        assert not self.worker.is_released
+        self.worker.is_frozen = False
 
     def _on_forkserverstuck(self, _: e.ForkserverStuck) -> None:
         assert self.is_spawn_asked

@@ -267,6 +267,98 @@ class TestPause:
         assert armed(world) == {TimerName.TIMEOUT: 40.0}
 
 
+def frozen(world):
+    world.ask(Action.FREEZE)
+    assert (world.task.status, world.task.flags) == (Status.PAUSED, {"frozen"})
+    return world
+
+
+class TestFreeze:
+    def test_a_running_task_is_paused_in_one_step(self):
+        """Nobody has to answer: both moves, the signal and the end of the command are one decision."""
+        world = frozen(world_at(LIVE, timeout=60.0))
+        assert [e.SaveState, e.Disarm, e.Freeze] == kinds(world)
+        assert path(world)[-3:] == [Status.RUNNING, Status.PAUSING, Status.PAUSED]
+        assert (Completion("command-1"),) == world.effects[0].completes
+
+    def test_a_pause_under_way_is_finished_by_it(self):
+        """The answer that may still come to the pause changes nothing."""
+        world = world_at(LIVE)
+        world.ask(Action.PAUSE)
+        number = world.worker.downs[-1].number
+        frozen(world)
+        world.say(e.Answered(Down.PAUSE, number))
+        assert (path(world)[-2:], world.effects) == ([Status.PAUSING, Status.PAUSED], [])
+
+    def test_a_paused_task_is_frozen_as_well(self):
+        """With a row of its own in the trail; a second freeze has none."""
+        world = frozen(paused(world_at(LIVE)))
+        assert path(world)[-2:] == [Status.PAUSED, Status.PAUSED]
+        world.ask(Action.FREEZE)
+        assert [e.AnswerCommand] == kinds(world)
+
+    def test_a_pause_of_a_frozen_task_is_done(self):
+        """It is paused."""
+        world = frozen(world_at(LIVE))
+        world.ask(Action.PAUSE)
+        assert [Completion("command-2")] == [effect.completion for effect in world.effects]
+
+    def test_a_freeze_waits_for_the_start(self):
+        """And stops the worker at the first line of user code."""
+        world = world_at(GOING)
+        world.ask(Action.FREEZE)
+        assert world.effects == []
+        world.say(e.Started())
+        assert path(world)[-3:] == [Status.RUNNING, Status.PAUSING, Status.PAUSED]
+        assert (world.worker.is_frozen, world.timers) == (True, {})
+
+    @pytest.mark.parametrize("action", [Action.RESUME, Action.STOP])
+    def test_it_is_thawed_before_it_is_told(self, action):
+        """Otherwise nobody would hear it."""
+        world = frozen(world_at(LIVE))
+        world.ask(action)
+        assert kinds(world).index(e.Thaw) < kinds(world).index(e.SendDown)
+        assert (world.worker.is_frozen, world.task.flags) == (False, frozenset())
+
+    def test_frozen_time_does_not_count_for_the_timeout(self):
+        """Only what is left of the running time is armed at the resume."""
+        world = world_at(LIVE, timeout=60.0)
+        world.clock += 20
+        frozen(world)
+        world.clock += 1000
+        world.ask(Action.RESUME)
+        assert armed(world) == {TimerName.TIMEOUT: 40.0}
+
+    def test_a_last_word_that_came_before_it_lets_the_process_end(self):
+        """It was under way in the socket; the process has nothing left to do but its teardown."""
+        world = frozen(world_at(LIVE))
+        world.say(e.ResultArrived(Result(7)))
+        assert (world.worker.is_frozen, world.timers) == (False, {TimerName.KILL: 5.0})
+        assert ((task := ended(world, ProcessEnd(code=0))).status, task.flags) == (Status.SUCCEEDED, frozenset())
+
+    def test_after_the_last_word_it_is_too_late(self):
+        """Frozen in its teardown, it would only be killed."""
+        world = world_at(LIVE)
+        world.say(e.ResultArrived(Result(7)))
+        world.ask(Action.FREEZE)
+        assert [effect.completion.outcome for effect in world.effects] == ["too_late"]
+
+    @pytest.mark.parametrize("asked", [Action.STOP, None])
+    def test_what_does_not_run_cannot_be_frozen(self, asked):
+        """It is stopping, or waits for its slot."""
+        world = world_at(LIVE if asked else QUEUED)
+        if asked:
+            world.ask(asked)
+        world.ask(Action.FREEZE)
+        (answer,) = world.effects
+        assert (answer.completion.outcome, "expected a running task" in answer.completion.detail) == ("refused", True)
+
+    def test_a_retry_of_a_frozen_run_that_was_killed_is_not_frozen(self):
+        """The flag is the pause's."""
+        world = frozen(world_at(LIVE))
+        assert ((task := ended(world, ProcessEnd(signal=9))).status, task.flags) == (Status.RETRYING, frozenset())
+
+
 class TestStart:
     def test_the_attempt_is_stored_before_the_fork(self):
         """Whoever comes after a crash must know of it."""

@@ -36,7 +36,7 @@ class Life(RuleBasedStateMachine):
         return self.is_here() and self.world.is_alive
 
     def may_speak(self):
-        return self.has_worker() and not self.world.worker.is_killed
+        return self.has_worker() and not self.world.worker.is_killed and not self.world.worker.is_frozen
 
     # --- the store -------------------------------------------------------------------------------------------
 
@@ -130,7 +130,7 @@ class Life(RuleBasedStateMachine):
     # --- people, time and trouble ----------------------------------------------------------------------------
 
     @precondition(is_here)
-    @rule(action=st.sampled_from([Action.PAUSE, Action.RESUME]))
+    @rule(action=st.sampled_from([Action.PAUSE, Action.FREEZE, Action.RESUME]))
     def somebody_asks(self, action):
         self.world.ask(action)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from chong.store.model import FailureKind, StopMoments
+from chong.store.model import Action, FailureKind, StopMoments
 from chong.store.specimens import LATER_TERM, START, moved, queued, start_of
 from chong.store.states import Status
 from chong.supervisor import events as e
@@ -58,6 +58,13 @@ class TestTakeOver:
         state, effects = taken_over(Status.PAUSED)
         assert ([e.SendDown(Down.PAUSE, (2, 1))], 20.0) == (effects, state.running_time(5000.0))
         assert decide(state, e.Event(e.Answered(Down.PAUSE, (2, 1)), START, 1010.0, "answer"))[1] == []
+
+    def test_a_frozen_task_is_frozen_again(self):
+        """The former term may have thawed it for a resume that was never stored."""
+        state, effects = taken_over(Status.PAUSED, flags=frozenset({"frozen"}))
+        assert ([e.Freeze()], 20.0) == (effects, state.running_time(5000.0))
+        _, effects = decide(state, e.Event(e.Asked(Action.RESUME, "ann"), START, 1010.0, "resume"))
+        assert e.Thaw() in effects
 
     @pytest.mark.parametrize(("stop", "reason"), [(STOP, "stop"), (None, "timeout")])
     def test_a_stopping_task_is_stopped_again(self, stop, reason):
