@@ -15,8 +15,8 @@ from chong.store.errors import ChongError, ConfigurationError, Refused, StoreUna
 from chong.store.model import Command, TaskSnapshot
 from chong.store.query import TaskQuery
 from chong.supervisor.client import Client
-from chong.supervisor.generations import Reloaded
 from chong.supervisor.reconcile import Judge
+from chong.supervisor.reloads import Reloaded
 from chong.supervisor.settings import Settings, owned
 from chong.supervisor.submission import Submission
 from chong.supervisor.term import Term

@@ -5,17 +5,17 @@ One may be *coming*: it imports the task modules. With its hello it becomes the 
 report of runs is passed on; see `processes`.
 """
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection
 from functools import partial
-from typing import Protocol
 
-from chong.store.errors import ChongError, Refused
+from chong.store.errors import Refused
 from chong.supervisor.catalogue import Catalogue, read_catalogue
 from chong.supervisor.child import Child
 from chong.supervisor.forkservers import next_number, start_forkserver
 from chong.supervisor.generation import Generation, Message
+from chong.supervisor.listeners import ForkserverListener, RunKeeper
 from chong.supervisor.loop import Loop
+from chong.supervisor.reloads import Reloaded, Reloads, Settled
 from chong.supervisor.settings import Settings
 from chong.worker.wire import PROTOCOL_VERSION, Order, ProtocolError, Report
 
@@ -26,52 +26,12 @@ MOST_GENERATIONS = 4
 """So many may live at one time; a reload waits until there are fewer. Each holds all task modules in memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reloaded:
-    """A new generation is live: how many tasks it has, and why modules could not be loaded."""
-
-    generation: int
-    tasks: int
-    errors: Mapping[str, str]
-
-
-Settled = Callable[[Reloaded | ChongError], None]
-"""Told what became of a reload."""
-
-
-class Listener(Protocol):
-    """Who is told what becomes of forkservers; called in the loop's thread."""
-
-    def catalogue_ready(self, generation: int, catalogue: Catalogue) -> None:
-        """A new generation can fork; its catalogue is the one that counts from now on."""
-
-    def forkserver_not_understood(self, generation: int, error: Exception) -> None:
-        """It could not be started, or said something that makes no sense; it is ended."""
-
-    def forkserver_gone(self, generation: int, *, expected: bool, restart_in: float | None) -> None:
-        """A forkserver ended; `expected` when it was to, and no run of it is left."""
-
-    def reload_failed(self, generation: int, why: str) -> None:
-        """It did not come to life; the one before goes on."""
-
-    def reload_waits(self, alive: list[int]) -> None:
-        """As many generations as there may be have runs."""
-
-
-class Runs(Protocol):
-    """Who has the runs that forkservers hold."""
-
-    def reported(self, generation: Generation, message: Message) -> None:
-        """Something about a run; ProtocolError when it makes no sense."""
-
-    def lose_home(self, generation: Generation) -> bool:
-        """The forkserver is dead; whether runs of it live on, which then need its leash."""
-
-
 class Generations:
     """Forkservers of one node; `begin` starts the first generation for new runs, `reload` each further one."""
 
-    def __init__(self, loop: Loop, settings: Settings, term: str, runs: Runs, listener: Listener) -> None:
+    def __init__(
+        self, loop: Loop, settings: Settings, term: str, runs: RunKeeper, listener: ForkserverListener
+    ) -> None:
         self._loop = loop
         self._settings = settings
         self._paths = settings.paths
@@ -88,11 +48,7 @@ class Generations:
         """The last generation's number; none is used twice in one term, also when its files are gone."""
         self._children: dict[int, Child] = {}
         self._generations: dict[int, Generation] = {}
-        self._is_wanted = False
-        """A reload was asked for and has not begun."""
-        self._askers: list[Settled] = []
-        """Who waits for the reload that is wanted; `_answers`: who waits for the one that is coming."""
-        self._answers: list[Settled] = []
+        self._reloads = Reloads()
         self._ending = False
 
     def __contains__(self, generation: Generation) -> bool:
@@ -142,8 +98,7 @@ class Generations:
         if self._ending:
             settled(Refused("the node is going down and loads no new code"))
             return
-        self._is_wanted = True
-        self._askers.append(settled)
+        self._reloads.ask(settled)
         self._begin_wanted()
 
     def retire(self, number: int) -> None:
@@ -161,7 +116,7 @@ class Generations:
     def end(self) -> None:
         """Let every forkserver go once nothing of it is unreleased; no new one is started."""
         self._ending = True
-        self._settle(self._askers + self._answers, Refused("the node is going down and loads no new code"))
+        self._reloads.refuse_all(Refused("the node is going down and loads no new code"))
         for generation in self._generations.values():
             if generation is self._coming:
                 self.kill(generation)  # it has no runs, and might import for long
@@ -195,17 +150,16 @@ class Generations:
 
     def _begin_wanted(self) -> None:
         """Begin the reload that was asked for, unless something stands in its way that will be over."""
-        if not self._is_wanted or self._coming is not None or self._ending:
+        if not self._reloads.is_wanted or self._coming is not None or self._ending:
             return
-        askers, self._askers = self._askers, []
         if len(self._generations) < MOST_GENERATIONS:
-            self._is_wanted, self._answers = False, askers
+            self._reloads.begin()
             self.begin()
-        elif askers:
-            alive = sorted(self._generations)
+            return
+        alive = sorted(self._generations)
+        numbers = ", ".join(map(str, alive))
+        if self._reloads.put_off(Refused(f"the reload waits: generations {numbers} have runs, one of them has to end")):
             self._listener.reload_waits(alive)
-            numbers = ", ".join(map(str, alive))
-            self._settle(askers, Refused(f"the reload waits: generations {numbers} have runs, one of them has to end"))
 
     def _go_live(self, generation: Generation, catalogue: Catalogue) -> None:
         if self._live is not None:
@@ -213,8 +167,7 @@ class Generations:
         self._live, self._coming = generation, None
         self._failures = 0
         self._listener.catalogue_ready(generation.number, catalogue)
-        answers, self._answers = self._answers, []
-        self._settle(answers, Reloaded(generation.number, len(catalogue.tasks), catalogue.errors))
+        self._reloads.settle(Reloaded(generation.number, len(catalogue.tasks), catalogue.errors))
         self._begin_wanted()
 
     def _not_come(self, number: int) -> None:
@@ -227,14 +180,8 @@ class Generations:
         else:
             self._failures += 1
             self._restart(number)
-        answers, self._answers = self._answers, []
-        self._settle(answers, Refused(f"generation {number} did not come to life: {why}"))
+        self._reloads.settle(Refused(f"generation {number} did not come to life: {why}"))
         self._begin_wanted()
-
-    @staticmethod
-    def _settle(answers: list[Settled], outcome: Reloaded | ChongError) -> None:
-        for settled in answers:
-            settled(outcome)
 
     # --- what they say -----------------------------------------------------------------------------------------
 

@@ -19,13 +19,13 @@ from chong.supervisor.admission import Admission
 from chong.supervisor.catalogue import Catalogue
 from chong.supervisor.claim import claim_id
 from chong.supervisor.courier import Courier
-from chong.supervisor.generations import Reloaded, Settled
 from chong.supervisor.intake import Intake
 from chong.supervisor.loop import Loop
 from chong.supervisor.outbox import Outbox
 from chong.supervisor.processes import Processes
 from chong.supervisor.queue import TurnQueue
 from chong.supervisor.registration import Registration
+from chong.supervisor.reloads import Reloaded, Settled
 from chong.supervisor.spool import Spool
 from chong.supervisor.submission import Submission
 from chong.supervisor.task_state import TaskState

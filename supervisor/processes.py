@@ -4,17 +4,16 @@ Turns what workers and forkservers say of runs into happenings and carries effec
 """
 
 import signal
-from datetime import datetime
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from chong.store.model import Failure, FailureKind
 from chong.supervisor import events as e
-from chong.supervisor import generations
 from chong.supervisor.forkservers import Found
 from chong.supervisor.frames import interpret, state_of, time_of
 from chong.supervisor.generation import Generation, Message
 from chong.supervisor.generations import Generations
+from chong.supervisor.listeners import Listener
 from chong.supervisor.loop import Loop
 from chong.supervisor.process_end import exit_of, reap, told_exit
 from chong.supervisor.run_channel import KEEP, RunChannel
@@ -23,16 +22,6 @@ from chong.supervisor.verdict import ProcessEnd
 from chong.worker.wire import Order, ProtocolError, Report, Up, decode_up
 
 DESCRIPTORS_OF_A_RUN = 2
-
-
-class Listener(generations.Listener, Protocol):
-    """Who is told what the processes do; called in the loop's thread."""
-
-    def happened(self, run: str, what: e.Happening, event_id: str, at: datetime | None) -> int:
-        """Something happened to a run; returns the version of its task still to be stored for it, 0 for none."""
-
-    def kept_state(self, run: str, text: str) -> None:
-        """A checkpoint carried a state, as JSON text."""
 
 
 class Processes:

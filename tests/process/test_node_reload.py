@@ -9,7 +9,7 @@ import pytest
 from node_bench import InProcess, S, descriptors, gained, title_of, wait_until
 
 from chong.store.errors import Refused
-from chong.supervisor.generations import Reloaded
+from chong.supervisor.reloads import Reloaded
 
 CODE = """
 import os, pathlib, time
@@ -80,7 +80,7 @@ def reload_beside(node: InProcess) -> Future[Reloaded]:
 def wait_for_askers(node: InProcess, count: int) -> None:
     """Until so many reloads wait for the one under way; nothing outside the node shows that."""
     generations = node.controller._term._processes.generations
-    wait_until(lambda: len(generations._askers) == count, "their requests")
+    wait_until(lambda: len(generations._reloads) == count, "their requests")
 
 
 def wait_for_generation(node: InProcess, number: int) -> None:
