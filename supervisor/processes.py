@@ -13,7 +13,7 @@ from chong.store.model import Failure, FailureKind
 from chong.supervisor import events as e
 from chong.supervisor.catalogue import Catalogue, read_catalogue
 from chong.supervisor.child import Child
-from chong.supervisor.forkservers import Found, next_number, start_forkserver
+from chong.supervisor.forkservers import Found, keep_trials, next_number, start_forkserver
 from chong.supervisor.frames import interpret, state_of, time_of
 from chong.supervisor.generation import Generation, Message
 from chong.supervisor.loop import Loop
@@ -25,6 +25,9 @@ from chong.worker.wire import PROTOCOL_VERSION, Order, ProtocolError, Report, Up
 RESTART_FIRST = 0.1
 RESTART_MOST = 30.0
 DEATH_POLL = 0.02
+HELLO_LIMITS = 4
+HELLO_SECONDS = 10.0
+"""A forkserver bounds itself: two import limits for trying modules out, one for their import. Beyond, it is stuck."""
 DESCRIPTORS_OF_A_RUN = 2
 
 
@@ -84,11 +87,11 @@ class Processes:
     def is_empty(self) -> bool:
         return not self._generations
 
-    def begin(self) -> None:
-        """Start a forkserver for new runs."""
+    def begin(self, *, again: bool = False) -> None:
+        """Start a forkserver for new runs; `again` in place of one that was ready and has died."""
         number = self._last = max(next_number(self._paths), self._last + 1)
         try:
-            child, generation = start_forkserver(self._paths, number, self._settings)
+            child, generation = start_forkserver(self._paths, number, self._settings, again=again)
         except OSError as error:
             self._listener.forkserver_not_understood(number, error)
             self._restart(number, was_ready=False)
@@ -96,7 +99,8 @@ class Processes:
         self._children[number] = child
         self._current = generation
         self._host(generation)
-        self._loop.later(self._settings.import_seconds, partial(self._check_hello, generation))
+        patience = HELLO_LIMITS * self._settings.import_seconds + HELLO_SECONDS
+        self._loop.later(patience, partial(self._check_hello, generation))
 
     def hold(self, found: Found) -> dict[str, Any]:
         """Take an attached forkserver's runs in; their memos by run. Nothing of a run is acted on before `read`."""
@@ -119,6 +123,8 @@ class Processes:
     def end(self) -> None:
         """Let every forkserver go once nothing of it is unreleased; no new one is started."""
         self._ending = True
+        if self._current is not None and not self._is_ready:
+            self._kill(self._current)  # it has forked nothing yet, and its imports may take a while
         self._is_ready = False
         for generation in self._generations.values():
             generation.order(Order.RETIRE)
@@ -234,6 +240,8 @@ class Processes:
             self._bury(generation)
 
     def _bury(self, generation: Generation) -> None:
+        if generation is self._current and self._is_ready:
+            keep_trials(self._paths, generation.number)
         self._forget_generation(generation)
         was_current = generation is self._current
         self._has_lost_one = self._has_lost_one or (was_current and not self._ending)
@@ -266,11 +274,11 @@ class Processes:
         self._failures = 0 if was_ready else self._failures + 1
         delay = min(RESTART_MOST, RESTART_FIRST * 2.0 ** min(self._failures, 12))
         self._listener.forkserver_gone(number, expected=False, restart_in=delay)
-        self._loop.later(delay, self._begin_again)
+        self._loop.later(delay, partial(self._begin_again, again=was_ready))
 
-    def _begin_again(self) -> None:
+    def _begin_again(self, *, again: bool) -> None:
         if self._current is None and not self._ending:
-            self.begin()
+            self.begin(again=again)
 
     # --- runs ----------------------------------------------------------------------------------------------
 
