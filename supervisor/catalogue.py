@@ -15,7 +15,10 @@ from chong.worker.wire import ProtocolError
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One definition; `parameters` is its signature as text, for people."""
+    """One definition; `parameters` is its signature as text, for people.
+
+    is_executed: its runs import its module by themselves, because that does not bear a fork.
+    """
 
     name: str
     module: str
@@ -24,6 +27,7 @@ class Task:
     required: frozenset[str] = frozenset()
     optional: frozenset[str] = frozenset()
     accepts_any: bool = False
+    is_executed: bool = False
 
     def check_names(self, params: Mapping[str, Any]) -> None:
         """Refused when parameters are missing or unknown: such a run could only fail, again and again."""
@@ -79,6 +83,7 @@ def _catalogue_from(content: Any) -> Catalogue:
             frozenset(item["accepts"]["required"]),
             frozenset(item["accepts"]["optional"]),
             item["accepts"]["any"],
+            item["exec"],
         )
         for item in content["tasks"]
     }
@@ -96,4 +101,5 @@ def options_from(content: dict[str, object]) -> Options:
 
 def _shown(task: Task) -> dict[str, object]:
     """For the shared store: of `env` the names alone, its values may be secrets."""
-    return {"parameters": task.parameters, **asdict(task.options), "env": sorted(task.options.env)}
+    way = {"exec": True} if task.is_executed else {}
+    return {"parameters": task.parameters, **asdict(task.options), "env": sorted(task.options.env), **way}

@@ -23,11 +23,13 @@ class Child:
         self._pidfd = os.pidfd_open(self.pid)
 
     def has_ended(self) -> bool:
-        """Whether it is dead; then it is reaped, too."""
+        """Whether it is dead; then it is reaped, too, and what a task module had started beside it is ended."""
         if self._pidfd < 0:
             return True
         try:
-            ended = os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED | os.WNOHANG) is not None
+            ended = os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+            if ended:
+                self._reap()
         except ChildProcessError:
             ended = True  # somebody else has reaped it
         if ended:
@@ -38,12 +40,18 @@ class Child:
         """SIGKILL, and wait."""
         if self._pidfd >= 0:
             self.kill()
-            os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED)
+            os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED | os.WNOWAIT)
+            self._reap()
             self.let_go()
 
     def kill(self) -> None:
         if self._pidfd >= 0:
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    def _reap(self) -> None:
+        """Its group first: as long as it is a zombie, the number is nobody else's."""
+        os.killpg(self.pid, signal.SIGKILL)
+        os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED)
 
     def let_go(self) -> None:
         """Have nothing more to do with it."""

@@ -67,18 +67,25 @@ def next_number(paths: Paths) -> int:
     return max(taken, default=0) + 1
 
 
-def start_forkserver(paths: Paths, number: int, settings: Settings) -> tuple[Child, Generation]:
+def keep_trials(paths: Paths, number: int) -> None:
+    """A forkserver that was ready has died: the next one need not try its modules out again."""
+    with contextlib.suppress(OSError):
+        paths.catalogue(number).rename(paths.trials)
+
+
+def start_forkserver(paths: Paths, number: int, settings: Settings, *, again: bool) -> tuple[Child, Generation]:
     """Exec a new forkserver and connect to it; its hello comes when its imports are done.
 
     It inherits a socket that listens already, so that the connection waits in the backlog. Its output goes to
     a log of its own: it outlives its supervisor, and must not hold the supervisor's terminal or pipe open.
+    again: it takes the place of one that was ready, and goes by that one's trials.
     """
     path = paths.generation_socket(number)
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
     with listen(path, socket.SOCK_SEQPACKET) as listener:
         log = os.open(paths.logs / f"generation-{number}.log", flags, 0o600)
         try:
-            order = json.dumps(asdict(_order(paths, number, settings)))
+            order = json.dumps(asdict(_order(paths, number, settings, again=again)))
             command = [sys.executable, "-m", "chong.worker.forkserver", order]
             child = Child(command, _environment(), listener=listener.fileno(), log=log)
         finally:
@@ -90,7 +97,7 @@ def start_forkserver(paths: Paths, number: int, settings: Settings) -> tuple[Chi
             raise
 
 
-def _order(paths: Paths, number: int, settings: Settings) -> ForkserverSettings:
+def _order(paths: Paths, number: int, settings: Settings, *, again: bool) -> ForkserverSettings:
     return ForkserverSettings(
         generation=number,
         listen_fd=LISTENER,
@@ -102,6 +109,7 @@ def _order(paths: Paths, number: int, settings: Settings) -> ForkserverSettings:
         ladder=settings.ladder,
         import_timeout=settings.import_seconds,
         open_files=settings.worker_open_files,
+        trials=str(paths.trials) if again else None,
     )
 
 

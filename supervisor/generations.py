@@ -11,7 +11,7 @@ from functools import partial
 from chong.store.errors import Refused
 from chong.supervisor.catalogue import Catalogue, read_catalogue
 from chong.supervisor.child import Child
-from chong.supervisor.forkservers import next_number, start_forkserver
+from chong.supervisor.forkservers import keep_trials, next_number, start_forkserver
 from chong.supervisor.generation import Generation, Message
 from chong.supervisor.listeners import ForkserverListener, RunKeeper
 from chong.supervisor.loop import Loop
@@ -22,6 +22,9 @@ from chong.worker.wire import PROTOCOL_VERSION, Order, ProtocolError, Report
 RESTART_FIRST = 0.1
 RESTART_MOST = 30.0
 DEATH_POLL = 0.02
+HELLO_LIMITS = 4
+HELLO_SECONDS = 10.0
+"""A forkserver bounds itself: two import limits for trying modules out, one for their import. Beyond, it is stuck."""
 MOST_GENERATIONS = 4
 """So many may live at one time; a reload waits until there are fewer. Each holds all task modules in memory."""
 
@@ -73,12 +76,12 @@ class Generations:
         sources = [] if self._ending else [*filter(None, [self._live]), *self._replaced]
         return next((generation for generation in sources if generation.number == number), None)
 
-    def begin(self) -> None:
-        """Start a forkserver for new runs."""
+    def begin(self, *, again: bool = False) -> None:
+        """Start a forkserver for new runs; `again` in place of a live one that has died."""
         number = self._last = max(next_number(self._paths), self._last + 1)
         self._trouble = ""
         try:
-            child, generation = start_forkserver(self._paths, number, self._settings)
+            child, generation = start_forkserver(self._paths, number, self._settings, again=again)
         except OSError as error:
             self._listener.forkserver_not_understood(number, error)
             self._trouble = str(error)
@@ -87,7 +90,8 @@ class Generations:
         self._children[number] = child
         self._coming = generation
         self.host(generation)
-        self._loop.later(self._settings.import_seconds, partial(self._check_hello, generation))
+        patience = HELLO_LIMITS * self._settings.import_seconds + HELLO_SECONDS
+        self._loop.later(patience, partial(self._check_hello, generation, patience))
 
     def host(self, generation: Generation) -> None:
         self._generations[generation.number] = generation
@@ -179,7 +183,7 @@ class Generations:
             self._listener.reload_failed(number, why)
         else:
             self._failures += 1
-            self._restart(number)
+            self._restart(number, again=False)
         self._reloads.settle(Refused(f"generation {number} did not come to life: {why}"))
         self._begin_wanted()
 
@@ -219,10 +223,10 @@ class Generations:
         if generation is self._coming and not self._ending and generation.catalogue is not None:
             self._go_live(generation, read_catalogue(generation.catalogue))
 
-    def _check_hello(self, generation: Generation) -> None:
+    def _check_hello(self, generation: Generation, patience: float) -> None:
         """An import that never ends must not keep the node waiting without a word."""
         if generation is self._coming and not self._ending:
-            self._trouble = f"it had not loaded the task modules after {self._settings.import_seconds:g} s"
+            self._trouble = f"it had not loaded the task modules after {patience:g} s"
             self.kill(generation)
 
     # --- their deaths --------------------------------------------------------------------------------------------
@@ -238,6 +242,8 @@ class Generations:
             self._bury(generation)
 
     def _bury(self, generation: Generation) -> None:
+        if generation is self._live:
+            keep_trials(self._paths, generation.number)
         self._forget(generation)
         was_live, was_coming = generation is self._live, generation is self._coming
         self._live = None if was_live else self._live
@@ -248,7 +254,7 @@ class Generations:
         if was_coming and not self._ending:
             self._not_come(generation.number)
         elif was_live and self._coming is None and not self._ending:
-            self._restart(generation.number)
+            self._restart(generation.number, again=True)
         else:
             expected = self._ending or not (was_live or has_orphans)
             self._listener.forkserver_gone(generation.number, expected=expected, restart_in=None)
@@ -261,12 +267,12 @@ class Generations:
             path.unlink(missing_ok=True)
         self._paths.generation_lock(generation.number).unlink(missing_ok=True)
 
-    def _restart(self, number: int) -> None:
+    def _restart(self, number: int, *, again: bool) -> None:
         """At once when it was killed; with a backoff when it could not even begin, as its imports then fail again."""
         delay = min(RESTART_MOST, RESTART_FIRST * 2.0 ** min(self._failures, 12))
         self._listener.forkserver_gone(number, expected=False, restart_in=delay)
-        self._loop.later(delay, self._begin_again)
+        self._loop.later(delay, partial(self._begin_again, again=again))
 
-    def _begin_again(self) -> None:
+    def _begin_again(self, *, again: bool) -> None:
         if self._live is None and self._coming is None and not self._ending:
-            self.begin()
+            self.begin(again=again)

@@ -71,6 +71,11 @@ class Paths:
     def catalogue(self, generation: int) -> Path:
         return self.runtime / f"generation-{generation}.json"
 
+    @property
+    def trials(self) -> Path:
+        """What a forkserver that died had found out about the task modules, for the one that takes its place."""
+        return self.runtime / "trials.json"
+
 
 def default_node() -> str:
     return socket.gethostname().split(".")[0] or "node"

@@ -6,12 +6,14 @@ import resource
 import signal
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from os import fork, write
 from socket import AF_UNIX, SOCK_SEQPACKET, socketpair
 
 from setproctitle import setproctitle
 
 from chong.worker.definition import Definition
+from chong.worker.execd import exec_worker
 from chong.worker.exithandlers import forget_exit_handlers
 from chong.worker.leash import arm_leash, check_leash
 from chong.worker.run import run_task
@@ -33,6 +35,7 @@ class Nursery:
     leash: int
     null: int
     open_files: tuple[int, int]  # the limit before the forkserver raised it for itself
+    executed: Mapping[str, str] = field(default_factory=dict)  # modules that bear no fork, by task
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ def _fork(nursery: Nursery, spawn: SpawnOrder, log: int, channel: int) -> int:
     """All signals wait: one that came in between would be taken by the forkserver's handlers, and lost."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ALL_SIGNALS)
     try:
-        pid = os.fork()
+        pid = fork()
         if pid == 0:
             _be_worker(nursery, spawn, log, channel)
     finally:
@@ -73,6 +76,8 @@ def _be_worker(nursery: Nursery, spawn: SpawnOrder, log: int, channel: int) -> N
     try:
         _settle(nursery, log, channel)
         os.environ[MARKER] = spawn.run
+        if spawn.task in nursery.executed:
+            exec_worker(nursery.executed[spawn.task], spawn.title)
         setproctitle(spawn.title)
         forget_exit_handlers()
         gc.enable()
@@ -104,7 +109,7 @@ def _volunteer_for_oom() -> None:
     except OSError:
         return
     try:
-        os.write(score, OOM_SCORE)
+        write(score, OOM_SCORE)
     except OSError:
         pass  # only lowering is refused: it already stands higher
     finally:

@@ -1,63 +1,120 @@
-"""The task modules of one generation: what they define, and what could not be imported."""
+"""The task modules of one generation: what they define, how that is run, and what could not be imported."""
 
-import importlib
-import inspect
-import os
-import sys
+import signal
 import traceback
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import entry_points
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from time import monotonic
 
 from chong.worker.definition import Definition
+from chong.worker.entry import Entry
 from chong.worker.failure import shorten
 from chong.worker.result import encode_plain
 from chong.worker.runfile import write_file
+from chong.worker.surroundings import Surroundings
+from chong.worker.trial import ERROR_LIMIT, Trial, Way, count_threads, read_trials, try_module
+from chong.worker.watch import complain
 
 GROUP = "chong.tasks"
-ERROR_LIMIT = 500
-TRACEBACK_LIMIT = 4096
-PARAMETERS_LIMIT = 500
 
 
 @dataclass
 class Catalogue:
-    definitions: dict[str, Definition] = field(default_factory=dict)
-    errors: list[dict[str, str]] = field(default_factory=list)
+    """definitions: those whose workers are forks of this process. homes: per task the module that was to be loaded."""
 
-    def load(self, modules: list[str]) -> None:
-        """A module that raises costs only its own tasks; one that hangs or ends the process costs this generation."""
-        for name in dict.fromkeys([*modules, *_installed_modules()]):
-            # One that hangs or ends the process leaves its name in the generation's log.
-            os.write(2, f"chong: importing {name}\n".encode("utf-8", "backslashreplace"))
-            try:
-                found = [item for item in vars(importlib.import_module(name)).values() if type(item) is Definition]
-            except BaseException as error:  # noqa: BLE001 -- SystemExit too: a module may call sys.exit
-                self._blame(name, error)
-            else:
-                self._add(name, found)
-            _flush()
+    definitions: dict[str, Definition] = field(default_factory=dict)
+    homes: dict[str, str] = field(default_factory=dict)
+    errors: list[dict[str, str]] = field(default_factory=list)
+    _entries: dict[str, Entry] = field(default_factory=dict)
+    _trials: list[Trial] = field(default_factory=list)
+
+    def load(self, trials: Iterable[Trial], surroundings: Surroundings, limit: float) -> None:
+        """Import the modules that bear a fork. Of two definitions of one name the first counts.
+
+        limit: seconds for all; a module that hangs only now ends this process.
+        """
+        end = monotonic() + limit
+        for trial in trials:
+            found: list[Definition] = []
+            known = trial
+            if trial.way is Way.FORK:
+                _end_at(end)
+                again, found = try_module(trial.module, surroundings)
+                known = replace(again, threads=trial.threads)
+            self._trials.append(known)
+            if known.error:
+                self._blame(known.module, known.error, known.traceback)
+            for entry, definition in zip_longest(known.tasks, found):
+                self._add(known.module, entry, definition)
+        self._check_threads()
+
+    @property
+    def executed(self) -> dict[str, str]:
+        """The tasks whose worker has to import their module by itself, with that module."""
+        return {name: module for name, module in self.homes.items() if name not in self.definitions}
 
     def write(self, path: str) -> None:
-        catalogue = {"tasks": [_entry(item) for item in self.definitions.values()], "errors": self.errors}
-        write_file(Path(path), encode_plain(catalogue).encode("utf-8", "backslashreplace"))
+        """Tasks and errors for the supervisor, the trials for a forkserver that takes this one's place."""
+        tasks = [entry | {"exec": name not in self.definitions} for name, entry in self._entries.items()]
+        content = {"tasks": tasks, "errors": self.errors, "trials": list(map(asdict, self._trials))}
+        write_file(Path(path), encode_plain(content).encode("utf-8", "backslashreplace"))
 
-    def _add(self, module: str, found: list[Definition]) -> None:
-        for definition in found:
-            first = self.definitions.setdefault(definition.name, definition)
-            if first is not definition:
-                text = f"task {definition.name!r}: expected one definition, got a second one beside {first.module}'s"
-                self.errors.append({"module": module, "error": shorten(text, ERROR_LIMIT), "traceback": ""})
+    def _add(self, module: str, entry: Entry, definition: Definition | None) -> None:
+        name = entry["name"]
+        first = self._entries.setdefault(name, entry)
+        if first is entry:
+            self.homes[name] = module
+            if definition is not None:
+                self.definitions[name] = definition
+        elif self.homes[name] == module or not self._is_known(entry, definition):
+            text = f"task {name!r}: expected one definition, got a second one beside {first['module']}'s"
+            self._blame(module, shorten(text, ERROR_LIMIT), "")
 
-    def _blame(self, module: str, error: BaseException) -> None:
-        try:
-            lines = traceback.format_exception(error)
-        except BaseException:  # noqa: BLE001 -- its text is the module's code
-            lines = [f"{type(error).__name__}: (its text could not be formed)"]
-        last = lines[-1].strip() or type(error).__name__
-        text = shorten("".join(lines), TRACEBACK_LIMIT)
-        self.errors.append({"module": module, "error": shorten(last, ERROR_LIMIT), "traceback": text})
+    def _is_known(self, entry: Entry, definition: Definition | None) -> bool:
+        """Whether it is the same task, which a module has imported from another one."""
+        first = self.definitions.get(entry["name"])
+        if first is not None and definition is not None:
+            return first is definition
+        return all(entry[key] == self._entries[entry["name"]][key] for key in ("module", "function"))
+
+    def _blame(self, module: str, error: str, trace: str) -> None:
+        self.errors.append({"module": module, "error": error, "traceback": trace})
+
+    def _check_threads(self) -> None:
+        """More threads than those that were declared to bear it: then no fork may run code as it is."""
+        expected = 1 + sum(trial.threads - 1 for trial in self._trials if trial.way is Way.FORK)
+        if (threads := count_threads()) > expected:
+            complain(f"expected {expected} threads after the imports, got {threads}: all tasks import their modules")
+            self.definitions.clear()
+
+
+def _end_at(end: float) -> None:
+    """By the default action of a timer, whatever the module before has made of it; the end of a trial stops it."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, max(1.0, end - monotonic()))
+
+
+def module_names(modules: Iterable[str]) -> list[str]:
+    """These and the installed ones, each once."""
+    return list(dict.fromkeys([*modules, *_installed_modules()]))
+
+
+def take_trials(path: str | None) -> dict[str, Trial]:
+    """What another forkserver of the same code has found. Taken away: who fails by it does not leave it behind."""
+    if path is None:
+        return {}
+    try:
+        return read_trials(Path(path))
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        complain(f"trials: expected those of another forkserver, got {error!r}")
+        return {}
+    finally:
+        with suppress(OSError):
+            Path(path).unlink()
 
 
 def _installed_modules() -> list[str]:
@@ -66,44 +123,3 @@ def _installed_modules() -> list[str]:
     except Exception:  # noqa: BLE001 -- a broken distribution elsewhere is not ours to die of
         traceback.print_exc()
         return []
-
-
-def _entry(definition: Definition) -> dict[str, Any]:
-    return {
-        "name": definition.name,
-        "module": str(definition.module),
-        "options": asdict(definition.options),
-        "parameters": _parameters(definition),
-        "accepts": _accepts(definition),
-    }
-
-
-def _accepts(definition: Definition) -> dict[str, Any]:
-    """The names that parameters must and may have, so that a submission can be refused before it costs a run."""
-    rest = list(inspect.signature(definition.function).parameters.values())[1:]
-    named = [p for p in rest if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    return {
-        "required": [p.name for p in named if p.default is p.empty],
-        "optional": [p.name for p in named if p.default is not p.empty],
-        "any": any(p.kind is p.VAR_KEYWORD for p in rest),
-    }
-
-
-def _parameters(definition: Definition) -> str:
-    """The signature without the context, as people would write the parameters; defaults may be of any type."""
-    try:
-        signature = inspect.signature(definition.function)
-        rest = list(signature.parameters.values())[1:]
-        text = str(signature.replace(parameters=rest, return_annotation=inspect.Signature.empty))
-    except Exception:  # noqa: BLE001
-        return "(...)"
-    return shorten(text, PARAMETERS_LIMIT)
-
-
-def _flush() -> None:
-    """What a module printed must not lie in a buffer that every worker inherits."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError, AttributeError):
-            os.write(2, b"chong: a task module closed its output\n")

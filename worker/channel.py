@@ -1,13 +1,13 @@
 """The worker's end W of its run's socket: numbered frames up, the newest word from above down."""
 
-import os
-import select
 import struct
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from fcntl import ioctl
+from os import write
+from select import POLLIN, poll
 from socket import AF_UNIX, MSG_DONTWAIT, MSG_NOSIGNAL, SOCK_SEQPACKET, socket
 from termios import TIOCOUTQ
 from typing import Any
@@ -24,8 +24,8 @@ class Channel:
     def __init__(self, descriptor: int) -> None:
         self._socket = socket(AF_UNIX, SOCK_SEQPACKET, 0, fileno=descriptor)
         self._socket.settimeout(None)  # a task module may have called socket.setdefaulttimeout
-        self._poll = select.poll()
-        self._poll.register(descriptor, select.POLLIN)
+        self._poll = poll()
+        self._poll.register(descriptor, POLLIN)
         self._lock = threading.RLock()
         self._late = False
         self._number = 0
@@ -111,7 +111,7 @@ class Channel:
         try:
             frame = decode_down(data)
         except ProtocolError as error:
-            os.write(2, f"chong: {error}\n".encode())
+            write(2, f"chong: {error}\n".encode())
             return
         if frame.number <= self._newest:
             return

@@ -1,11 +1,10 @@
-"""The forkserver: imports one generation of task modules, forks workers from it, holds and reaps them.
+"""The forkserver: tries one generation of task modules out, imports those that bear it, forks, holds and reaps.
 
 Single-threaded, no asyncio, no socket objects that live on, nothing secret: every worker is a copy of this process.
 It is told what to do by one supervisor at a time; the next is accepted once the last one's words were read to their
 end. What it knows of a run it keeps until the release, so that a supervisor may die at any instant.
 """
 
-import math
 import os
 import signal
 import sys
@@ -14,13 +13,14 @@ from time import monotonic, time
 from typing import Any, NoReturn
 
 from chong.worker.birth import Nursery, bear
-from chong.worker.catalogue import Catalogue
+from chong.worker.catalogue import Catalogue, module_names, take_trials
 from chong.worker.control import Control, Gone, accept
 from chong.worker.exithandlers import run_exit_handlers
 from chong.worker.foundation import Foundation
 from chong.worker.held import Held
 from chong.worker.leash import make_leash
 from chong.worker.orphanage import STEP, Act, Orphanage, boot_time
+from chong.worker.probing import end_children, try_modules
 from chong.worker.remains import write_remains
 from chong.worker.settings import ForkserverSettings
 from chong.worker.spawn import SpawnOrder
@@ -46,7 +46,9 @@ class Forkserver:
         self._settings = settings
         self._foundation = foundation
         self._leash = make_leash()
-        self._nursery = Nursery(catalogue.definitions, self._leash, foundation.null, foundation.open_files)
+        self._nursery = Nursery(
+            catalogue.definitions, self._leash, foundation.null, foundation.open_files, catalogue.executed
+        )
         self._runs: dict[str, Held] = {}
         self._leaders: dict[int, Held] = {}
         self._ending: dict[str, Held] = {}  # a zombie leads, the rest of it is being ended
@@ -285,21 +287,22 @@ class Forkserver:
                 write_remains(self._settings.runs, held)
             except (OSError, ValueError, RecursionError) as error:
                 complain(f"remains of {held.run}: {error}")
+        end_children()
         os._exit(0)
 
 
 def main(argument: str) -> None:
     settings = ForkserverSettings.parse(argument)
     foundation = Foundation.lay(settings)
+    trials = try_modules(module_names(settings.modules), take_trials(settings.trials), settings.import_timeout)
     catalogue = Catalogue()
-    signal.alarm(math.ceil(settings.import_timeout))  # default action: an import that never ends, ends with us
-    catalogue.load(list(settings.modules))
+    catalogue.load(trials, foundation.surroundings, settings.import_timeout)
     catalogue.write(settings.catalogue)
-    signal.alarm(0)
     foundation.settle()
     Forkserver(settings, foundation, catalogue).serve()
     signal.alarm(EXIT_SECONDS)  # default action: a handler that hangs ends with us
     run_exit_handlers()
+    end_children()
     os._exit(0)
 
 

@@ -1,27 +1,21 @@
 """What a forkserver does to its own process, before and after the imports, so that a fork has little left to do."""
 
 import contextlib
-import faulthandler
 import fcntl
 import gc
-import io
 import os
 import resource
 import select
 import signal
-import sys
 from dataclasses import dataclass
 
 from setproctitle import setproctitle
 
 from chong.worker.birth import MARKER
+from chong.worker.dispositions import reset_signals
 from chong.worker.kernel import become_subreaper
 from chong.worker.settings import ForkserverSettings
-
-FIRST_OWN = 10
-"""Descriptors below are a worker's; placeholders keep them, so that no module's file is where the channel will be."""
-_KEPT_IGNORED = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
-_NOT_SETTABLE = frozenset({signal.SIGKILL, signal.SIGSTOP})
+from chong.worker.surroundings import FIRST_OWN, Surroundings
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +25,9 @@ class Foundation:
     null: int
     epoll: select.epoll
     open_files: tuple[int, int]
+    surroundings: Surroundings
+    unshared: list[int]
+    """What is closed in a process that a module forks while it is imported."""
 
     @classmethod
     def lay(cls, settings: ForkserverSettings) -> "Foundation":
@@ -50,16 +47,15 @@ class Foundation:
         os.set_blocking(listener, False)
         lock = _lock(settings.lock)
         setproctitle(f"chong: forkserver g{settings.generation}")
-        return cls(listener, lock, null, select.epoll(), (settings.open_files or soft, hard))
+        open_files = (settings.open_files or soft, hard)
+        return cls(listener, lock, null, select.epoll(), open_files, Surroundings(), _unshare(listener, lock))
 
     def settle(self) -> None:
         """After the imports: undo what modules did to the process, and freeze the heap that workers share."""
-        _reset_signals()
-        faulthandler.enable(file=2)
-        for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
-                stream.flush()
+        self.surroundings.restore()
+        reset_signals()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self.unshared.clear()
         gc.disable()
         gc.collect()
         gc.freeze()
@@ -72,6 +68,7 @@ def _move_up(descriptor: int) -> int:
 
 
 def _take_places(null: int) -> None:
+    """So that no module's file is where a worker's channel will be."""
     os.dup2(null, 0)
     for number in range(3, FIRST_OWN):
         os.dup2(null, number, inheritable=False)
@@ -83,12 +80,13 @@ def _lock(path: str) -> int:
     return descriptor
 
 
-def _reset_signals() -> None:
-    """A module may have ignored SIGCHLD, which would lose every exit status."""
-    faulthandler.disable()
-    signal.set_wakeup_fd(-1)
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    for number in signal.valid_signals() - _NOT_SETTABLE:
-        signal.signal(number, signal.SIG_IGN if number in _KEPT_IGNORED else signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+def _unshare(*descriptors: int) -> list[int]:
+    """What a module forks and leaves behind would keep the lock, and let a connect to a dead forkserver wait."""
+    left = list(descriptors)
+
+    def close_all() -> None:
+        while left:
+            os.close(left.pop())
+
+    os.register_at_fork(after_in_child=close_all)
+    return left

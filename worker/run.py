@@ -23,14 +23,17 @@ from chong.worker.runfile import write_file
 from chong.worker.wire import CHANNEL_FD, INLINE_LIMIT, Up
 
 
-def run_task(definitions: Mapping[str, Definition]) -> NoReturn:
-    """The rest of a worker's life; it never returns into the forkserver's code."""
+def run_task(definitions: Mapping[str, Definition], broken: BaseException | None = None) -> NoReturn:
+    """The rest of a worker's life; it never returns into the forkserver's code.
+
+    broken: what the import of the task's module raised.
+    """
     channel = Channel(CHANNEL_FD)
     signal.signal(signal.SIGURG, channel.note)
     signal.siginterrupt(signal.SIGURG, False)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     go = _wait_for_go(channel)
-    run = _Run(channel, go)
+    run = _Run(channel, go, broken)
     run.live(definitions)
 
 
@@ -46,9 +49,10 @@ def _wait_for_go(channel: Channel) -> dict[str, Any]:
 
 
 class _Run:
-    def __init__(self, channel: Channel, go: dict[str, Any]) -> None:
+    def __init__(self, channel: Channel, go: dict[str, Any], broken: BaseException | None) -> None:
         self._channel = channel
         self._go = go
+        self._broken = broken
         self._process = os.getpid()
 
     def live(self, definitions: Mapping[str, Definition]) -> NoReturn:
@@ -63,6 +67,8 @@ class _Run:
         self._perform(*prepared)
 
     def _prepare(self, definitions: Mapping[str, Definition]) -> Facts | tuple[TaskContext, Callable[[], Any]]:
+        if self._broken is not None:
+            return describe(self._broken, "import_error", self._fail_at_once)
         name = self._go["task"]["name"]
         definition = definitions.get(name)
         if definition is None:

@@ -1,6 +1,7 @@
 """Files of a run that a frame names: written under another name first, so that a named one is whole."""
 
 import os
+from os import write
 from pathlib import Path
 
 
@@ -12,7 +13,7 @@ def write_file(path: Path, data: bytes) -> None:
     try:
         view = memoryview(data)
         while view:
-            view = view[os.write(descriptor, view) :]
+            view = view[write(descriptor, view) :]
     finally:
         os.close(descriptor)
     new.rename(path)

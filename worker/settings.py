@@ -13,6 +13,7 @@ class ForkserverSettings:
     runs: where each run has its directory, for what remains of it when no supervisor comes back.
     modules: task modules beside those of the entry-point group `chong.tasks`.
     open_files: the workers' soft limit of open files; None for what the forkserver inherits.
+    trials: a catalogue of the same modules; what it knows of them is not tried out again. The file is taken away.
     hold: how long the workers of a lost supervisor go on. ladder: how long their end may take after that.
     """
 
@@ -26,12 +27,13 @@ class ForkserverSettings:
     ladder: float
     import_timeout: float = 60.0
     open_files: int | None = None
+    trials: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> "ForkserverSettings":
         """ValueError says what was expected and what was got."""
         given = loads(text)
         names = {field.name for field in fields(cls)}
-        if not isinstance(given, dict) or not names - {"import_timeout", "open_files"} <= set(given) <= names:
+        if not isinstance(given, dict) or not names - {"import_timeout", "open_files", "trials"} <= set(given) <= names:
             raise ValueError(f"forkserver: expected an object with {sorted(names)}, got {text[:200]}")
         return cls(**(given | {"modules": tuple(given["modules"])}))

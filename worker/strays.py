@@ -27,15 +27,12 @@ class Strays:
         if not unknown:
             self._owners.clear()
             return self._owners
-        living = {pid for pid in unknown if not _reap(pid)}
+        living = {pid for pid in unknown if not reap(pid)}
         self._owners = {pid: owner for pid in living if (owner := self._owner(pid)) is not None}
         return self._owners
 
     def _read_children(self) -> set[int]:
-        text = b""
-        while part := os.pread(self._children, 1 << 16, len(text)):
-            text += part
-        return {int(pid) for pid in text.split()}
+        return _pids_in(self._children)
 
     def _owner(self, pid: int) -> str | None:
         known = self._owners.get(pid)
@@ -71,6 +68,23 @@ class Strays:
         return next((held.run for held in self._runs.values() if held.log in files), None)
 
 
+def own_children() -> set[int]:
+    """All children of this process's main thread, dead ones too."""
+    pid = os.getpid()
+    descriptor = os.open(f"/proc/{pid}/task/{pid}/children", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return _pids_in(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _pids_in(descriptor: int) -> set[int]:
+    text = b""
+    while part := os.pread(descriptor, 1 << 16, len(text)):
+        text += part
+    return {int(pid) for pid in text.split()}
+
+
 def _start_of(pid: int) -> float | None:
     """When a process started, in seconds since the boot."""
     try:
@@ -96,7 +110,8 @@ def end_stray(pid: int) -> int | None:
     return pidfd
 
 
-def _reap(pid: int) -> bool:
+def reap(pid: int) -> bool:
+    """Whether it is gone now."""
     try:
         return os.waitpid(pid, os.WNOHANG)[0] != 0
     except ChildProcessError:

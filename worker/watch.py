@@ -1,8 +1,8 @@
 """What the forkserver waits for: descriptors, each with what is to be done when it can be read."""
 
-import os
 import select
 from collections.abc import Callable
+from os import write
 
 Callback = Callable[[], None]
 
@@ -43,4 +43,4 @@ def attempt(callback: Callback) -> None:
 
 def complain(text: str) -> None:
     """To standard error, whatever is in the text."""
-    os.write(2, f"chong: {text}\n".encode("utf-8", "backslashreplace"))
+    write(2, f"chong: {text}\n".encode("utf-8", "backslashreplace"))

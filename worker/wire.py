@@ -14,9 +14,9 @@ Worker channel, the supervisor's end S and the worker's end W:
 Control channel between supervisor and forkserver: messages of `Order` and `Report`, descriptors beside them.
 """
 
-import json
 from dataclasses import dataclass
 from enum import StrEnum
+from json import dumps, loads
 from typing import Any
 
 PROTOCOL_VERSION = 1
@@ -102,7 +102,7 @@ class DownFrame:
 
 def encode(message: dict[str, Any]) -> bytes:
     """One message as bytes; ProtocolError when it is larger than a frame."""
-    data = json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    data = dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     if len(data) > FRAME_LIMIT:
         raise ProtocolError(f"frame: expected at most {FRAME_LIMIT} bytes, got {len(data)}")
     return data
@@ -113,7 +113,7 @@ def decode(data: bytes) -> dict[str, Any]:
     if len(data) > FRAME_LIMIT:
         raise ProtocolError(f"frame: expected at most {FRAME_LIMIT} bytes, got more")
     try:
-        message = json.loads(data)
+        message = loads(data)
     except (ValueError, RecursionError) as error:
         raise ProtocolError(f"frame: expected a JSON object, got {data[:40]!r}") from error
     if not isinstance(message, dict):

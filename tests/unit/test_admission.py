@@ -114,8 +114,11 @@ class TestCatalogue:
         options = {"timeout": 5.0, "tags": ["a"], "x": 1}
         accepts = {"required": ["a"], "optional": ["b"], "any": False}
         item = {"name": "n", "module": "m", "parameters": "(a, b=1)", "options": options, "accepts": accepts}
+        item["exec"] = True
         write_json(tmp_path / "c.json", {"tasks": [item], "errors": [{"module": "b", "error": "e"}]})
-        task = Task("n", "m", "(a, b=1)", Options(timeout=5.0, tags=("a",)), frozenset("a"), frozenset("b"))
+        task = Task(
+            "n", "m", "(a, b=1)", Options(timeout=5.0, tags=("a",)), frozenset("a"), frozenset("b"), is_executed=True
+        )
         assert Catalogue({"n": task}, {"b": "e"}) == read_catalogue(tmp_path / "c.json")
 
     @pytest.mark.parametrize(

@@ -51,6 +51,8 @@ def test_the_catalogue_shows_options_and_parameters(connection, node):
     assert tasks["sample.pages"] == {
         "name": "sample.pages",
         "module": "sample_tasks",
+        "function": "pages",
+        "exec": False,
         "parameters": "(since: str | None = None, count: int = 2)",
         "options": json.loads(json.dumps(asdict(Options(timeout=600.0, retries=3, tags=("io",))))),
         "accepts": {"required": [], "optional": ["since", "count"], "any": False},

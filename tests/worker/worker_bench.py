@@ -307,7 +307,7 @@ def hold_runs(root: str, *tasks: str) -> None:
     node.connections = []
     connection = node.attach("term-dead")
     for number, name in enumerate(tasks):
-        connection.spawn(f"r{number}", memo={"name": name, "number": number}).go(name)
+        connection.spawn(f"r{number}", {"name": name, "number": number}, task=name).go(name)
     print("holding", flush=True)  # noqa: T201
     signal.pause()
 

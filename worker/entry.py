@@ -1,0 +1,47 @@
+"""A definition in words: what a supervisor knows of a task, which never imports its code."""
+
+import inspect
+from dataclasses import asdict
+from typing import Any
+
+from chong.worker.definition import Definition
+from chong.worker.failure import shorten
+
+PARAMETERS_LIMIT = 500
+
+Entry = dict[str, Any]
+
+
+def entry_of(definition: Definition) -> Entry:
+    """Plain JSON. `function` tells two definitions of one module from each other."""
+    function = definition.function
+    return {
+        "name": definition.name,
+        "module": str(definition.module),
+        "function": str(getattr(function, "__qualname__", type(function).__qualname__)),
+        "options": asdict(definition.options),
+        "parameters": _parameters(definition),
+        "accepts": _accepts(definition),
+    }
+
+
+def _accepts(definition: Definition) -> dict[str, Any]:
+    """The names that parameters must and may have, so that a submission can be refused before it costs a run."""
+    rest = list(inspect.signature(definition.function).parameters.values())[1:]
+    named = [p for p in rest if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    return {
+        "required": [p.name for p in named if p.default is p.empty],
+        "optional": [p.name for p in named if p.default is not p.empty],
+        "any": any(p.kind is p.VAR_KEYWORD for p in rest),
+    }
+
+
+def _parameters(definition: Definition) -> str:
+    """The signature without the context, as people would write the parameters; defaults may be of any type."""
+    try:
+        signature = inspect.signature(definition.function)
+        rest = list(signature.parameters.values())[1:]
+        text = str(signature.replace(parameters=rest, return_annotation=inspect.Signature.empty))
+    except Exception:  # noqa: BLE001
+        return "(...)"
+    return shorten(text, PARAMETERS_LIMIT)

@@ -1,0 +1,104 @@
+"""The import of one task module, and what became of it."""
+
+import importlib
+import json
+import signal
+import time
+import traceback
+from dataclasses import dataclass
+from enum import StrEnum
+from os import _exit, getpid
+from pathlib import Path
+
+from chong.worker.definition import Definition
+from chong.worker.entry import Entry, entry_of
+from chong.worker.failure import shorten
+from chong.worker.surroundings import Surroundings
+from chong.worker.watch import complain
+
+ERROR_LIMIT = 500
+TRACEBACK_LIMIT = 4096
+THREADS_END = 0.1
+"""Seconds for threads that are ending: one that was joined is counted for a moment longer."""
+
+
+class Way(StrEnum):
+    """How a module's tasks are run."""
+
+    FORK = "fork"
+    EXEC = "exec"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What a module's import came to: its tasks in words and the threads it left behind, or an error in one line."""
+
+    module: str
+    tasks: tuple[Entry, ...] = ()
+    threads: int = 1
+    error: str = ""
+    traceback: str = ""
+
+    @property
+    def is_clean(self) -> bool:
+        return not self.error and self.threads == 1
+
+    @property
+    def way(self) -> Way:
+        """Threads make a fork unsafe: their module is imported by each run anew, unless all its tasks bear it."""
+        if self.error:
+            return Way.NONE
+        bears_forks = bool(self.tasks) and all(entry["options"]["fork_safe"] for entry in self.tasks)
+        return Way.FORK if self.is_clean or bears_forks else Way.EXEC
+
+    @classmethod
+    def failed(cls, module: str, error: str, trace: str = "") -> "Trial":
+        return cls(module=module, error=shorten(error, ERROR_LIMIT), traceback=shorten(trace, TRACEBACK_LIMIT))
+
+    @classmethod
+    def raised(cls, module: str, error: BaseException) -> "Trial":
+        try:
+            lines = traceback.format_exception(error)
+        except BaseException:  # noqa: BLE001 -- its text is the module's code
+            lines = [f"{type(error).__name__}: (its text could not be formed)"]
+        return cls.failed(module, lines[-1].strip() or type(error).__name__, "".join(lines))
+
+
+def load_module(name: str) -> list[Definition]:
+    """Import a module; its definitions, each once. Whatever it raises passes, SystemExit too."""
+    process = getpid()
+    try:
+        module = importlib.import_module(name)
+    finally:
+        if getpid() != process:
+            _exit(0)  # it has forked, and its child came back here
+    return list({id(item): item for item in vars(module).values() if type(item) is Definition}.values())
+
+
+def try_module(name: str, surroundings: Surroundings) -> tuple[Trial, list[Definition]]:
+    """Import a module in this process, without a look at threads. Definitions stand in the order of the tasks."""
+    complain(f"importing {name}")
+    found: list[Definition] = []
+    try:
+        found = load_module(name)
+        trial = Trial(module=name, tasks=tuple(map(entry_of, found)))
+    except BaseException as error:  # noqa: BLE001 -- SystemExit too: a module may call sys.exit
+        trial, found = Trial.raised(name, error), []
+    signal.setitimer(signal.ITIMER_REAL, 0)  # the caller's, or one of its own, which would end the next module
+    surroundings.restore()
+    return trial, found
+
+
+def read_trials(path: Path) -> dict[str, Trial]:
+    """By module, out of a catalogue; OSError, ValueError or TypeError when it is none of this version."""
+    known = (Trial(**item | {"tasks": tuple(item["tasks"])}) for item in json.loads(path.read_bytes())["trials"])
+    return {trial.module: trial for trial in known}
+
+
+def count_threads() -> int:
+    """Of this process; those that are about to end have a moment for it."""
+    end = time.monotonic() + THREADS_END
+    while (threads := len(list(Path("/proc/self/task").iterdir()))) > 1 and time.monotonic() < end:
+        time.sleep(0.005)
+    return threads
