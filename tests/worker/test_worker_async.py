@@ -2,8 +2,10 @@
 
 import os
 import signal
+import socket
 from pathlib import Path
 
+import psutil
 import pytest
 from worker_bench import Connection, Node, is_alive, wait_until
 
@@ -271,3 +273,17 @@ def test_a_fork_on_the_same_loop_takes_no_frame(connection):
     assert is_alive(twin)
     stop(connection, run)
     wait_until(lambda: not is_alive(twin), "the twin's end")
+
+
+def test_a_channel_that_nobody_holds_costs_nothing(connection):
+    """Its end can be read for ever; the loop must not spin on it."""
+    run = begin(connection, "async.wait")
+    run.socket.shutdown(socket.SHUT_RDWR)
+    process = psutil.Process(run.pid)
+    connection.socket.settimeout(0.5)
+    with pytest.raises(TimeoutError):
+        connection.next()
+    before = process.cpu_times().user
+    with pytest.raises(TimeoutError):
+        connection.next()
+    assert process.cpu_times().user - before <= 0.02

@@ -125,7 +125,7 @@ def test_a_generator_is_refused():
 
 
 class Odd(type):
-    """Says yes to every class, and equals everything; its instances are matched all the same as `except` does."""
+    """A metaclass that answers no question about its classes, and holds them equal to everything."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         raise RuntimeError("no answer")
@@ -136,7 +136,7 @@ class Odd(type):
     def __eq__(cls, other: object) -> bool:
         return True
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
 
 class OddError(Exception, metaclass=Odd):
