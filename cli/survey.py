@@ -166,6 +166,8 @@ _DEFAULTS = json.loads(json.dumps(asdict(Options()))) | {"env": []}
 
 
 def _short(value: object) -> str:
+    if isinstance(value, dict):
+        value = [f"{name}:{part}" for name, part in value.items()]
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 

@@ -81,7 +81,7 @@ MOVES: tuple[Move, ...] = (
     *_moves(
         _ON_WORKER,
         _S.RETRYING,
-        "it would be `failed`, the kind is retryable, attempts are left, no stop was asked",
+        "it would be `failed`, the task's rules allow a retry, attempts are left, no stop was asked",
     ),
     *_moves((_S.QUEUED,), _S.FAILED, "the fork was refused too often, or no loaded module defines it any more"),
     *_moves((_S.RETRYING,), _S.FAILED, "no loaded module defines it any more"),

@@ -77,7 +77,10 @@ class ResultArrived:
 
 @dataclass(frozen=True, slots=True)
 class FailureArrived:
+    """`retry_word`: whether the definition lets this exception be retried, as far as the worker has said."""
+
     failure: Failure
+    retry_word: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ def interpret(frame: UpFrame, run_dir: Path) -> Happening:
     if frame.kind is Up.FAILURE:
         content = _value(body, "failure", "file", run_dir, FAILURE_FILE_LIMIT)
         _checked(encode_result, content)
-        return FailureArrived(_failure(content))
+        return FailureArrived(_failure(content), _retry_word(content))
     return Answered(_ANSWERS[frame.kind], _number(body.get("answer")))
 
 
@@ -127,6 +127,13 @@ def _failure(content: Any) -> Failure:
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ProtocolError(f"failure: expected kind, cause and message, got {str(content)[:60]!r}") from error
+
+
+def _retry_word(content: dict[str, Any]) -> bool | None:
+    word = content.get("retry")
+    if word is not None and type(word) is not bool:
+        raise ProtocolError(f"failure: expected true or false as retry, got {str(word)[:60]!r}")
+    return word
 
 
 def _number(answer: Any) -> tuple[int, int]:

@@ -245,12 +245,13 @@ def running_seconds(history: list[Transition], now: datetime) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """What a forkserver left of a run when nobody came: how it ended, and its unread frames."""
+    """What a forkserver left of a run when nobody came: how it ended, its unread frames, its memo."""
 
     code: int | None
     signal: int | None
     at: datetime
     frames: tuple[bytes, ...]
+    memo: Any = None
 
 
 def read_remains(run_dir: Path) -> Remains | None:
@@ -258,6 +259,7 @@ def read_remains(run_dir: Path) -> Remains | None:
     try:
         content: Any = json.loads((run_dir / "remains.json").read_text(encoding="utf-8"))
         frames = tuple(json.dumps(frame, ensure_ascii=False).encode() for frame in content["frames"])
-        return Remains(content["code"], content["signal"], datetime.fromtimestamp(content["at"], UTC), frames)
+        at = datetime.fromtimestamp(content["at"], UTC)
+        return Remains(content["code"], content["signal"], at, frames, content.get("memo"))
     except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return None

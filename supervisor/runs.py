@@ -3,10 +3,10 @@
 import signal
 from typing import Any
 
-from chong.store.model import RETRYABLE, Failure, FailureKind
+from chong.store.model import Failure, FailureKind
 from chong.store.states import Status
 from chong.supervisor import events as e
-from chong.supervisor.backoff import backoff
+from chong.supervisor.retry import is_retried, retry_wait
 from chong.supervisor.step import Step
 from chong.supervisor.task_state import UNKILLABLE, Phase, TaskState
 from chong.supervisor.verdict import ProcessEnd, judge
@@ -69,7 +69,7 @@ def result_arrived(step: Step, arrived: e.ResultArrived) -> None:
 def failure_arrived(step: Step, arrived: e.FailureArrived) -> None:
     if step.state.has_spoken or not step.state.has_process:
         return
-    step.know(failure=arrived.failure)
+    step.know(failure=arrived.failure, retry_word=arrived.retry_word)
     _expect_exit(step)
     if arrived.failure.kind is FailureKind.PROTOCOL:
         step.signal(signal.SIGKILL)
@@ -135,7 +135,7 @@ def _end_run(step: Step, status: Status, exit_: ProcessEnd, changes: dict[str, A
         step.know(requeue_after=0.0)
     elif status is Status.FAILED and failure is not None and _may_retry(step.state, failure):
         status = Status.RETRYING
-        step.know(requeue_after=backoff(step.state.task.attempts_used, step.event.id))
+        step.know(requeue_after=retry_wait(step.state.task, step.state.options.backoff))
     step.move(status, reason=reason, **changes)
     step.know(phase=Phase.ENDED)
     step.drop_pending_pause("too_late", f"the start came to nothing, the task is {status}")
@@ -144,7 +144,7 @@ def _end_run(step: Step, status: Status, exit_: ProcessEnd, changes: dict[str, A
 
 def _may_retry(state: TaskState, failure: Failure) -> bool:
     left = state.task.attempts_used < state.task.max_attempts
-    return left and failure.kind in RETRYABLE and not state.is_stop_asked
+    return left and not state.is_stop_asked and is_retried(failure.kind, state.options, state.retry_word)
 
 
 def end_stored(step: Step) -> None:

@@ -5,10 +5,11 @@ import signal
 from chong.store.model import Failure, FailureKind
 from chong.store.states import WAITING, Status
 from chong.supervisor import events as e
-from chong.supervisor.backoff import backoff
 from chong.supervisor.requests import ask_pending
+from chong.supervisor.retry import backoff
 from chong.supervisor.step import Step
 from chong.supervisor.task_state import UNKILLABLE, Phase
+from chong.worker.options import Backoff
 
 MAX_REFUSALS = 5
 
@@ -18,6 +19,7 @@ def slot_free(step: Step, free: e.SlotFree) -> None:
         generation=free.generation,
         result=None,
         failure=None,
+        retry_word=None,
         timed_out=False,
         start_timed_out=False,
         given_up=False,
@@ -67,7 +69,7 @@ def spawn_refused(step: Step, refused: e.SpawnRefused) -> None:
     refusals = step.state.refusals + 1
     step.know(refusals=refusals)
     reason = f"fork refused: {refused.reason}"[:500]
-    _back_to_queue(step, reason, delay=backoff(refusals, step.event.id) if refusals < MAX_REFUSALS else None)
+    _back_to_queue(step, reason, delay=backoff(Backoff(), refusals, step.event.id) if refusals < MAX_REFUSALS else None)
     if refusals >= MAX_REFUSALS:
         step.move(Status.FAILED, failure=Failure(FailureKind.SPAWN_FAILED, "fork", reason))
         step.know(phase=Phase.ENDED)

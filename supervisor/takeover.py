@@ -9,7 +9,6 @@ from typing import Any
 from chong.store.model import Failure, FailureKind, TaskSnapshot
 from chong.store.states import Status
 from chong.supervisor import events as e
-from chong.supervisor.backoff import backoff
 from chong.supervisor.catalogue import options_from
 from chong.supervisor.frames import interpret, time_of
 from chong.supervisor.leftovers import Leftovers
@@ -71,12 +70,7 @@ class Takeover:
         node.processes.read(task.run)
 
     def _wait_on(self, node: Node, task: TaskSnapshot) -> None:
-        """A retry's backoff goes on where the former term was interrupted; it is computed from the same event."""
         node.take_in(self.state(task), [])
-        if task.status is Status.RETRYING:
-            since = (datetime.now(UTC) - task.status_changed_at).total_seconds()
-            left = backoff(task.attempts_used, f"{task.run}.exit") - since
-            node.tasks.enqueue_later(task.id, max(0.0, left))
         node.intake.enqueue(task.id)
 
     def _end_foreign(self, node: Node, run: str, found: TaskSnapshot | None) -> None:
@@ -89,9 +83,9 @@ class Takeover:
         node.processes.read(run)
         node.desync(found.id, f"it was called {found.status} while its worker lived on here")
 
-    def state(self, task: TaskSnapshot, *, used: float = 0.0, pid: int | None = None) -> TaskState:
+    def state(self, task: TaskSnapshot, *, used: float = 0.0, pid: int | None = None, memo: Any = None) -> TaskState:
         """A task of the store as this term's; the limits of a run are those that it was started with."""
-        memo = self._memos.get(task.run)
+        memo = self._memos.get(task.run) if memo is None else memo
         options = options_from(memo["options"]) if isinstance(memo, dict) and "options" in memo else Options()
         return TaskState(
             task=replace(task, lease_owner=self._term),
@@ -111,12 +105,16 @@ class Takeover:
     def dead(self, task: TaskSnapshot) -> tuple[TaskState, list[Happened]]:
         """Its worker is dead: what remains of it decides, and without remains nobody can know."""
         remains = read_remains(self._paths.run_dir(task.run))
-        state = self.state(task)
         if remains is None:
-            return state, [(e.HolderDead(BOTH_DEAD), f"{task.run}.dead", datetime.now(UTC))]
+            return self.state(task), [(e.HolderDead(BOTH_DEAD), f"{task.run}.dead", datetime.now(UTC))]
         # Without `started` among what it said, a run that the store has as starting never ran user code.
         phase = Phase.FORKED if task.started_at is None else Phase.LIVE
-        state = replace(state, phase=phase, given_up=phase is Phase.FORKED, timed_out=_was_timed_out(task))
+        state = replace(
+            self.state(task, memo=remains.memo),
+            phase=phase,
+            given_up=phase is Phase.FORKED,
+            timed_out=_was_timed_out(task),
+        )
         return state, _replay(task, remains, self._paths.run_dir(task.run))
 
 

@@ -41,7 +41,8 @@ class TaskState:
     epoch, downs: numbers of frames sent down. pause_number: the pause that waits for its answer.
     used, since: running time used up before, and the monotonic second since which it runs on.
     requeue_after: the delay of the next attempt, to be queued when the end of this one is stored; not_before: the
-    monotonic second before which it must not start.
+    monotonic second before which it must not start, None when this term has not computed it.
+    retry_word: whether the worker said of its exception that it may be retried.
     """
 
     task: TaskSnapshot
@@ -59,10 +60,11 @@ class TaskState:
     used: float = 0.0
     since: float | None = None
     requeue_after: float | None = None
-    not_before: float = 0.0
+    not_before: float | None = None
     refusals: int = 0
     result: Result | None = None
     failure: Failure | None = None
+    retry_word: bool | None = None
     timed_out: bool = False
     start_timed_out: bool = False
     given_up: bool = False

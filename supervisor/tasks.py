@@ -20,6 +20,7 @@ from chong.supervisor.outbox import Outbox
 from chong.supervisor.paths import Paths
 from chong.supervisor.processes import Processes
 from chong.supervisor.queue import Place, TurnQueue
+from chong.supervisor.retry import retry_wait
 from chong.supervisor.spool import Spool
 from chong.supervisor.task_state import Phase, TaskState
 from chong.worker.wire import encode_down
@@ -236,7 +237,13 @@ class Tasks:
     def enqueue(self, task_id: str) -> None:
         """Let a waiting task compete for a slot, unless it is to wait a while longer."""
         state = self._states.get(task_id)
-        if state is not None and state.may_start and state.not_before <= time.monotonic():
+        if state is None or not state.may_start:
+            return
+        if state.not_before is None and state.task.status is Status.RETRYING:
+            # A former term's wait: it goes on from the failure, and is as long as that term had computed.
+            since = (datetime.now(UTC) - state.task.status_changed_at).total_seconds()
+            self.enqueue_later(task_id, retry_wait(state.task, state.options.backoff) - since)
+        elif state.not_before is None or state.not_before <= time.monotonic():
             self._queue.put(task_id, place_of(state), state.task.priority)
 
     def _leave_queue(self, state: TaskState, _: e.LeaveQueue) -> None:

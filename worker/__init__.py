@@ -1,22 +1,22 @@
 """What a task module imports from chong."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from chong.worker.context import TaskContext, TaskStopped
+    from chong.worker.context import TaskContext
     from chong.worker.definition import task
+    from chong.worker.listener import TaskStopped
+    from chong.worker.options import Backoff
 
-__all__ = ["TaskContext", "TaskStopped", "task"]
+__all__ = ["Backoff", "TaskContext", "TaskStopped", "task"]
+
+
+_HOMES = {"Backoff": "options", "TaskContext": "context", "TaskStopped": "listener", "task": "definition"}
 
 
 def __getattr__(name: str) -> object:
     # Loaded on demand: short-lived commands import single modules of this package, and none of these.
-    if name in {"TaskContext", "TaskStopped"}:
-        from chong.worker import context  # noqa: PLC0415
-
-        return getattr(context, name)
-    if name == "task":
-        from chong.worker.definition import task  # noqa: PLC0415
-
-        return task
-    raise AttributeError(f"module 'chong.worker' has no attribute {name!r}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'chong.worker' has no attribute {name!r}")
+    return getattr(import_module(f"chong.worker.{_HOMES[name]}"), name)

@@ -37,6 +37,9 @@ class Channel:
         self.stop: DownFrame | None = None
         self.inbox: deque[DownFrame] = deque()
 
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
     def note(self, _signal: int, _frame: object) -> None:
         """SIGURG: take note; checkpoints act."""
         self.noted = True

@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from chong.worker.options import NAME_LIMIT, Backoff, DefinitionError, Duration, Options, read_options
@@ -37,6 +38,16 @@ class Definition:
         """Whether the function takes the context as its first argument."""
         return bool(inspect.signature(self.function).parameters)
 
+    def is_retried_after(self, error: type[BaseException]) -> bool:
+        """Whether the options let an exception of this class be followed by a further attempt.
+
+        Classes are compared as `except` does it, past what a metaclass may say of its subclasses.
+        """
+        options = self.options
+        if "exception" in options.no_retry_on or _is_caught(error, self.no_retry_on):
+            return False
+        return options.retry_on is None or "exception" in options.retry_on or _is_caught(error, self.retry_on or ())
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
 
@@ -68,7 +79,7 @@ def task(
     every: Duration | None = None,
     keys: Iterable[str] = (),
 ) -> Callable[[Callable[..., Any]], Definition]:
-    """Declare a function as the task `name`; `Options` says what each option means.
+    """Declare a function, plain or async, as the task `name`; `Options` says what each option means.
 
     The function takes a `TaskContext` first, then the parameters by name, and returns a JSON value.
     Raises `DefinitionError` at once when something is out of range.
@@ -80,10 +91,12 @@ def task(
     options = read_options(name, given | {"env": env or {}, "retry_on": retry_on, "no_retry_on": no_retry_on})
 
     def declare(function: Callable[..., Any]) -> Definition:
-        if inspect.iscoroutinefunction(function):
-            raise DefinitionError(f"task {name!r}: expected a plain function, got an async one")
         if not callable(function):
             raise DefinitionError(f"task {name!r}: expected a function, got {type(function).__name__}")
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise DefinitionError(f"task {name!r}: expected a function that returns its result, got a generator")
+        if inspect.iscoroutinefunction(function):
+            import_module("chong.worker.asyncrun")  # once, in the forkserver, and not in each worker
         retried = None if retry_on is None else _classes(retry_on)
         return Definition(name, options, function, retried, _classes(no_retry_on))
 
@@ -100,6 +113,10 @@ def _check_name(name: str) -> None:
 def _listed(failures: Any) -> Any:
     """An iterator is read only once; what is no list at all is refused with the option's name."""
     return tuple(failures) if isinstance(failures, Iterable) and not isinstance(failures, str | type) else failures
+
+
+def _is_caught(error: type[BaseException], classes: tuple[type[BaseException], ...]) -> bool:
+    return any(type.__subclasscheck__(each, error) for each in classes)
 
 
 def _classes(failures: Failures) -> tuple[type[BaseException], ...]:

@@ -9,6 +9,7 @@ from typing import Self, TypeVar
 
 MESSAGE_LIMIT = 500
 TRACEBACK_LIMIT = 64 * 1024
+_CALLERS = (__package__, "asyncio")
 _LEFT_OUT = "\n… left out …\n"
 BUDGET = 1.0
 """Seconds for forming the message, and again for the traceback."""
@@ -72,9 +73,9 @@ def _full(error: BaseException) -> str:
 
 
 def _task_part(error: BaseException) -> TracebackType | None:
-    """The traceback without chong's own frames at its top."""
+    """The traceback without the frames at its top that are chong's own, or the event loop's."""
     trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_globals.get("__package__") == __package__ and trace.tb_next:
+    while trace is not None and trace.tb_frame.f_globals.get("__package__") in _CALLERS and trace.tb_next:
         trace = trace.tb_next
     return trace
 

@@ -1,5 +1,6 @@
 """The options of a task's definition: their meaning, their defaults, and the reading of what an author wrote."""
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -28,7 +29,8 @@ class DefinitionError(Exception):
 class Backoff:
     """The wait before a further attempt: `first` seconds, times `factor` for each one more, `most` at most.
 
-    jitter: the share by which a wait may be longer or shorter, so that what failed together does not return together.
+    jitter: the share by which a wait is then made longer or shorter, so that what failed together does not return
+    together.
     """
 
     first: float = 1.0
@@ -142,7 +144,7 @@ def _backoff(value: Any) -> Backoff:
         first = parse_duration(value)
         return Backoff(first=first, most=max(first, Backoff().most))
     first, most = parse_duration(value.first), parse_duration(value.most)
-    if not (value.factor >= 1 and 0 <= value.jitter < 1 and first <= most):
+    if not (1 <= value.factor < math.inf and 0 <= value.jitter < 1 and first <= most):
         raise ValueError(f"expected first <= most, factor >= 1 and jitter from 0 to below 1, got {value!r}")
     return Backoff(first=first, factor=float(value.factor), most=most, jitter=float(value.jitter))
 

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
 from json import loads
@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from chong.worker.channel import Channel
-from chong.worker.context import TaskContext, TaskStopped
+from chong.worker.context import TaskContext
 from chong.worker.definition import Definition
 from chong.worker.failure import Facts, describe, fact, shorten
+from chong.worker.listener import Listener
+from chong.worker.progress import Progress
 from chong.worker.result import ResultInvalid, ResultTooLarge, encode_plain, encode_result
 from chong.worker.runfile import write_file
 from chong.worker.wire import CHANNEL_FD, INLINE_LIMIT, Up
@@ -54,6 +56,9 @@ class _Run:
         self._go = go
         self._broken = broken
         self._process = os.getpid()
+        self._listener: Listener
+        self._retry: dict[str, bool] = {}
+        self._end_threads: Callable[[], None] = threading._shutdown  # type: ignore[attr-defined]  # noqa: SLF001
 
     def live(self, definitions: Mapping[str, Definition]) -> NoReturn:
         if not self._channel.send(Up.STARTED):
@@ -66,7 +71,7 @@ class _Run:
             self._fail(prepared)
         self._perform(*prepared)
 
-    def _prepare(self, definitions: Mapping[str, Definition]) -> Facts | tuple[TaskContext, Callable[[], Any]]:
+    def _prepare(self, definitions: Mapping[str, Definition]) -> Facts | tuple[Definition, Callable[[], Any]]:
         if self._broken is not None:
             return describe(self._broken, "import_error", self._fail_at_once)
         name = self._go["task"]["name"]
@@ -74,11 +79,13 @@ class _Run:
         if definition is None:
             return fact("import_error", "UnknownTask", f"task {name!r}: expected one that was imported, got none")
         params = self._value("params") or {}
-        context = TaskContext(self._channel, self._go, params, self._value("last_checkpoint"))
+        self._listener = Listener(self._channel, Progress(self._channel, self._go["run_dir"]))
+        context = TaskContext(self._listener, self._go, params, self._value("last_checkpoint"))
         arguments = (context,) if definition.wants_context else ()
         if (mismatch := _mismatch(definition, arguments, params)) is not None:
+            self._retry = {"retry": definition.is_retried_after(TypeError)}
             return fact("exception", "TypeError", mismatch)
-        return context, partial(_call, definition, context, arguments, params)
+        return definition, partial(definition.function, *arguments, **params)
 
     def _value(self, name: str) -> Any:
         """What `go` carries, or what lies in the file that it names."""
@@ -87,17 +94,29 @@ class _Run:
             return self._go.get(name)
         return loads(Path(self._go["run_dir"], path).read_bytes())
 
-    def _perform(self, context: TaskContext, call: Callable[[], Any]) -> NoReturn:
+    def _perform(self, definition: Definition, call: Callable[[], Any]) -> NoReturn:
         try:
-            value = call()
+            if definition.options.interruptible:
+                self._listener.interrupt_on_term()
+            value = self._awaited(call())
             self._leave_if_forked()
-            context.close()
+            self._listener.close()
             text = encode_result(value)
         except BaseException as error:  # noqa: BLE001 -- success needs a returned value
             self._leave_if_forked()
-            context.close()
-            self._end_without_value(context, error)
+            self._listener.close()
+            self._end_without_value(definition, error)
         self._succeed(text)
+
+    def _awaited(self, value: Any) -> Any:
+        """What the task returned; when that is a coroutine, what it comes to."""
+        if not isinstance(value, Coroutine):
+            return value
+        from chong.worker.asyncrun import AsyncRun  # noqa: PLC0415 -- plain tasks need no event loop
+
+        run = AsyncRun(self._listener)
+        self._end_threads = run.close
+        return run.finish(value)
 
     def _leave_if_forked(self) -> None:
         """The task forked and its child came back here: only the worker itself speaks for the run."""
@@ -105,12 +124,13 @@ class _Run:
             _flush()
             os._exit(0)
 
-    def _end_without_value(self, context: TaskContext, error: BaseException) -> NoReturn:
-        if isinstance(error, TaskStopped) and context.stop_requested:
+    def _end_without_value(self, definition: Definition, error: BaseException) -> NoReturn:
+        if self._listener.is_end_by_stop(error):
             self._leave(0)
         if isinstance(error, ResultInvalid | ResultTooLarge) and _is_ours(error):
             kind = "result_invalid" if isinstance(error, ResultInvalid) else "result_too_large"
             self._fail(fact(kind, type(error).__name__, str(error)))
+        self._retry = {"retry": definition.is_retried_after(type(error))}
         self._fail(describe(error, "exception", self._fail_at_once))
 
     def _succeed(self, text: str) -> NoReturn:
@@ -134,9 +154,9 @@ class _Run:
 
     def _tell_failure(self, facts: Facts) -> None:
         try:
-            self._tell(Up.FAILURE, "failure", "failure.json", encode_plain(facts))
+            self._tell(Up.FAILURE, "failure", "failure.json", encode_plain(facts | self._retry))
         except OSError:
-            cut = facts | {"traceback": shorten(facts["traceback"], INLINE_LIMIT // 8)}
+            cut = facts | self._retry | {"traceback": shorten(facts["traceback"], INLINE_LIMIT // 8)}
             self._channel.send(Up.FAILURE, {"failure": encode_plain(cut)})
 
     def _tell(self, kind: Up, field: str, name: str, text: str) -> None:
@@ -149,7 +169,7 @@ class _Run:
 
     def _leave(self, code: int) -> NoReturn:
         """As an interpreter would, but for the finalisation of what the forkserver shares."""
-        for step in (threading._shutdown, atexit._run_exitfuncs):  # type: ignore[attr-defined]  # noqa: SLF001
+        for step in (self._end_threads, atexit._run_exitfuncs):  # noqa: SLF001
             try:
                 step()
             except BaseException:  # noqa: BLE001 -- the verdict is out
@@ -157,12 +177,6 @@ class _Run:
                     traceback.print_exc()
         _flush()
         os._exit(code)
-
-
-def _call(definition: Definition, context: TaskContext, arguments: tuple[Any, ...], params: dict[str, Any]) -> Any:
-    if definition.options.interruptible:
-        context.interrupt_on_term()
-    return definition.function(*arguments, **params)
 
 
 def _flush() -> None:

@@ -20,12 +20,13 @@ def begin_until(node: Supervised) -> str:
 # --- the supervisor ------------------------------------------------------------------------------------------
 
 
-def test_a_running_task_goes_on_under_the_next_supervisor(node: Supervised):
+def test_a_running_task_goes_on_under_the_next_supervisor(place: Supervised):
     """Same attempt, same process; its progress goes on and its result is kept."""
+    node = place.start(lease=30)
     task_id = begin_until(node)
     pid, term = node.worker_of(task_id), node.task(task_id).lease_owner
     node.kill()
-    node.start()
+    node.start(lease=30)
     found = node.wait_for(task_id, S.RUNNING)
     assert found.lease_owner != term
     done = wait_until(lambda: node.task(task_id).progress, "progress").done
@@ -37,13 +38,14 @@ def test_a_running_task_goes_on_under_the_next_supervisor(node: Supervised):
     assert len(node.journal("begin")) == 1
 
 
-def test_a_paused_task_stays_paused_under_the_next_supervisor(node: Supervised):
+def test_a_paused_task_stays_paused_under_the_next_supervisor(place: Supervised):
     """Until it is resumed there; the pause is one."""
+    node = place.start(lease=30)
     task_id = begin_until(node)
     node.cli("pause", task_id, "--wait")
     pid = node.worker_of(task_id)
     node.kill()
-    node.start()
+    node.start(lease=30)
     assert node.task(task_id).status is S.PAUSED
     assert node.cli("resume", task_id, "--wait").code == 0
     release(node)
@@ -100,12 +102,13 @@ def test_a_crash_while_nobody_listened_is_told(node: Supervised):
     assert (task.status, task.failure.kind, task.exit_signal) == (S.FAILED, "crashed", signal.SIGKILL)
 
 
-def test_a_timeout_counts_on_over_a_takeover(node: Supervised):
+def test_a_timeout_counts_on_over_a_takeover(place: Supervised):
     """The running time before it is rebuilt from the trail."""
+    node = place.start(lease=30)
     task_id = node.submit("timed.slow")
     node.wait_for(task_id, S.RUNNING)
     node.kill()
-    node.start()
+    node.start(lease=30)
     task = node.end_of(task_id)
     assert (task.status, task.failure.kind) == (S.FAILED, "timeout")
     assert seconds(task.started_at, task.ended_at) < 3 + 1.5

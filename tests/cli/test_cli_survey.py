@@ -82,7 +82,9 @@ def test_nodes_tells_who_is_alive(partition: World, chong):
 
 def test_tasks_shows_the_catalogue(world: World, chong):
     """Per node, with the options that say something, and why a module failed to load."""
-    entry = CatalogueEntry(node="node-a", name="a", module="acme.tasks", options={"retries": 3, "timeout": None})
+    entry = CatalogueEntry(
+        node="node-a", name="a", module="acme.tasks", options={"retries": 3, "backoff": {"first": 5.0}}
+    )
     broken = CatalogueEntry(node="node-b", name="", module="acme.broken", error="ImportError: no acme")
     world.store.publish_catalogue("node-a", [entry])
     world.store.publish_catalogue("node-b", [broken])
@@ -90,7 +92,7 @@ def test_tasks_shows_the_catalogue(world: World, chong):
     assert [set(row) for row in chong("tasks", "--json").json] == [shown] * 2
     assert [row["node"] for row in chong("tasks", "--node", "node-b", "--json").json] == ["node-b"]
     _, first, second = chong("tasks").lines
-    assert first.split() == ["node-a", "a", "-", "retries=3", "acme.tasks", "-"]
+    assert first.split() == ["node-a", "a", "-", "backoff=first:5.0", "retries=3", "acme.tasks", "-"]
     assert second.split(maxsplit=5)[5] == "ImportError: no acme"
 
 

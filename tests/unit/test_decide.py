@@ -9,11 +9,11 @@ from decide_world import World
 from chong.store.model import Action, Completion, Failure, FailureKind
 from chong.store.states import Status
 from chong.supervisor import events as e
-from chong.supervisor.backoff import CAP, backoff
 from chong.supervisor.events import TimerName
 from chong.supervisor.starts import MAX_REFUSALS
 from chong.supervisor.task_state import Phase
 from chong.supervisor.verdict import ProcessEnd, Result
+from chong.worker.options import Backoff
 from chong.worker.wire import Down
 
 QUEUED, CLAIMING, SPAWNING, FORKED, GOING, LIVE = range(6)
@@ -554,20 +554,38 @@ class TestEnd:
         ) == (None, None, None, None, 2)
 
 
-class TestBackoff:
-    @pytest.mark.parametrize("tries", [1, 2, 5, 9, 10, 1000])
-    def test_it_doubles_up_to_a_bound(self, tries):
-        """A fifth more or less."""
-        wait = min(CAP, 2.0 ** min(tries - 1, 30))
-        assert all(0.8 * wait <= backoff(tries, f"event-{n}") <= 1.2 * wait for n in range(50))
+def raised(world, word):
+    world.say(e.FailureArrived(RAISED, word))
+    return ended(world, ProcessEnd(code=1))
 
-    def test_the_same_event_waits_as_long_again(self):
-        """A replay decides the same."""
-        assert backoff(3, "event") == backoff(3, "event")
 
-    def test_tasks_that_failed_together_do_not_come_back_together(self):
-        """Their events differ, so do their delays."""
-        assert len({backoff(3, f"event-{n}") for n in range(50)}) == 50
+class TestRetryRules:
+    @pytest.mark.parametrize(
+        ("word", "status"), [(True, Status.RETRYING), (None, Status.RETRYING), (False, Status.FAILED)]
+    )
+    def test_a_failure_that_must_not_come_again_is_the_last(self, word, status):
+        """Though attempts are left."""
+        assert raised(world_at(LIVE), word).status is status
+
+    def test_the_word_is_that_of_its_attempt(self):
+        """A crash of the next one is judged by itself."""
+        world = world_at(LIVE, retry_on=("crashed",))
+        raised(world, True)
+        world.give_slot()
+        assert world.state.retry_word is None
+
+    def test_a_timeout_that_is_not_listed_is_the_last(self):
+        """Whatever the worker said of an exception on the way."""
+        world = world_at(LIVE, timeout=60.0, retry_on=("exception",))
+        world.fire(TimerName.TIMEOUT)
+        assert (task := raised(world, True)).status is Status.FAILED
+        assert task.failure.kind is FailureKind.TIMEOUT
+
+    def test_the_next_attempt_waits_as_the_options_say(self):
+        """From their first wait on."""
+        world = world_at(LIVE, backoff=Backoff(first=7.0, most=7.0, jitter=0.0))
+        raised(world, True)
+        assert e.Requeue(7.0) in world.effects
 
 
 class TestDesync:

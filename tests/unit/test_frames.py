@@ -44,7 +44,7 @@ def frame(kind, /, **body):
 
 COUNT = st.integers(-2 * INT_LIMIT, 2 * INT_LIMIT) | st.floats()
 FAILURES = st.fixed_dictionaries(
-    {"kind": st.sampled_from(FailureKind), "cause": JSON, "message": JSON}, optional={"traceback": JSON}
+    {"kind": st.sampled_from(FailureKind), "cause": JSON, "message": JSON}, optional={"traceback": JSON, "retry": JSON}
 )
 SENSELESS = st.builds(lambda kind, body: frame(kind, **body), st.sampled_from(Up), st.dictionaries(FIELDS, JSON))
 NEARLY = (
@@ -71,6 +71,10 @@ class TestMeaning:
             (frame(Up.PAUSED, answer=[3, 2]), e.Answered(Down.PAUSE, (3, 2))),
             (frame(Up.RESUMED, answer=[3, 3]), e.Answered(Down.RESUME, (3, 3))),
             (frame(Up.RESULT, value=None), e.ResultArrived(Result(None))),
+            (
+                frame(Up.FAILURE, failure=RAISED | {"retry": False}),
+                e.FailureArrived(Failure(FailureKind.EXCEPTION, "ValueError", "no such page", "Traceback"), False),
+            ),
             (
                 frame(Up.FAILURE, failure=RAISED),
                 e.FailureArrived(Failure(FailureKind.EXCEPTION, "ValueError", "no such page", "Traceback")),

@@ -94,10 +94,10 @@ class Remains:
         self.paths = Paths(folder / "state", folder / "run")
         self.takeover = Takeover(LATER_TERM, 2, self.paths, {})
 
-    def write(self, task, *frames, code=None, signal=9):
+    def write(self, task, *frames, code=None, signal=9, **memo):
         directory = self.paths.run_dir(task.run)
         directory.mkdir(parents=True)
-        end = {"code": code, "signal": signal, "at": START.timestamp()}
+        end = {"code": code, "signal": signal, "at": START.timestamp(), "memo": {"options": memo}}
         (directory / "remains.json").write_text(json.dumps({**end, "frames": frames}))
 
     def end_of(self, task):
@@ -140,6 +140,20 @@ class TestDead:
         """Attempts are left, so it comes again."""
         remains.write(RUNNING, RAISED, code=1, signal=None)
         assert ((task := remains.end_of(RUNNING)).status, task.failure.cause) == (Status.RETRYING, "ValueError")
+
+    @pytest.mark.parametrize(
+        ("frames", "options", "status"),
+        [
+            ([frame(3, "failure", failure=RAISED["failure"] | {"retry": False})], {}, Status.FAILED),
+            ([RAISED], {"no_retry_on": ["exception"]}, Status.FAILED),
+            ([], {"retry_on": ["exception"]}, Status.FAILED),
+            ([], {"retry_on": ["crashed"]}, Status.RETRYING),
+        ],
+    )
+    def test_the_retry_rules_of_the_run_hold(self, remains, frames, options, status):
+        """What the worker said of its exception, and what the forkserver kept of its options."""
+        remains.write(RUNNING, *frames, **options)
+        assert remains.end_of(RUNNING).status == status
 
     def test_a_worker_that_was_ended_says_why(self, remains):
         """The forkserver's own ladder did it."""

@@ -1,4 +1,5 @@
 import json
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict
 from datetime import timedelta
 
@@ -109,13 +110,69 @@ def test_a_bad_name_is_refused(name):
         task(name)
 
 
-def test_an_async_function_is_refused():
-    """Its call would return a coroutine that nobody awaits, and count as a success."""
+def test_a_generator_is_refused():
+    """Its call only makes it: nothing of it would ever run."""
 
-    async def later(ctx: object) -> None: ...
+    async def later(ctx: object) -> AsyncIterator[int]:
+        yield 1
 
-    with pytest.raises(DefinitionError, match="expected a plain function, got an async one"):
-        task("a")(later)
+    def now(ctx: object) -> Iterator[int]:
+        yield 1
+
+    for generator in (later, now):
+        with pytest.raises(DefinitionError, match="'a': expected a function that returns its result, got a generator"):
+            task("a")(generator)
+
+
+class Odd(type):
+    """A metaclass that answers no question about its classes, and holds them equal to everything."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        raise RuntimeError("no answer")
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        raise RuntimeError("no answer")
+
+    def __eq__(cls, other: object) -> bool:
+        return True
+
+    __hash__ = None
+
+
+class OddError(Exception, metaclass=Odd):
+    pass
+
+
+class OdderError(OddError):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "retried"),
+    [
+        ({}, ValueError, True),
+        ({}, KeyboardInterrupt, True),
+        ({"retry_on": []}, ValueError, False),
+        ({"retry_on": ["timeout"]}, ValueError, False),
+        ({"retry_on": ["exception"]}, ValueError, True),
+        ({"retry_on": [OSError]}, ConnectionResetError, True),
+        ({"retry_on": [ConnectionResetError]}, OSError, False),
+        ({"retry_on": [OSError, ValueError]}, ValueError, True),
+        ({"no_retry_on": ["exception"]}, ValueError, False),
+        ({"no_retry_on": [OSError]}, ConnectionResetError, False),
+        ({"no_retry_on": [OSError]}, ValueError, True),
+        ({"no_retry_on": ["timeout"]}, ValueError, True),
+        ({"retry_on": ["exception"], "no_retry_on": [ValueError]}, ValueError, False),
+        ({"retry_on": [ValueError], "no_retry_on": ["exception"]}, ValueError, False),
+        ({"retry_on": [OddError]}, OdderError, True),
+        ({"retry_on": [OddError]}, ValueError, False),
+        ({"no_retry_on": [OddError]}, ValueError, True),
+        ({"no_retry_on": [OddError]}, OdderError, False),
+    ],
+)
+def test_exceptions_are_retried_as_the_options_say(options, error, retried):
+    """By class as `except` does it, whatever a metaclass says; what must not be retried wins."""
+    assert task("a", **options)(print).is_retried_after(error) is retried
 
 
 def test_a_definition_is_what_the_name_stands_for():

@@ -1,0 +1,31 @@
+"""Whether a failed attempt is followed by another one, and how long that waits."""
+
+import random
+
+from chong.store.model import RETRYABLE, FailureKind, TaskSnapshot
+from chong.worker.options import Backoff, Options
+
+
+def is_retried(kind: FailureKind, options: Options, word: bool | None) -> bool:
+    """Whether the definition lets a failure of this kind be followed by a further attempt, if one is left.
+
+    word: what the worker said of its exception. Classes are compared there, where the task's code is.
+    """
+    if kind is FailureKind.EXCEPTION and word is not None:
+        return word
+    is_listed = options.retry_on is None or kind in options.retry_on
+    return kind in RETRYABLE and is_listed and kind not in options.no_retry_on
+
+
+def retry_wait(task: TaskSnapshot, rule: Backoff) -> float:
+    """Seconds from the failure of this attempt to the next one; the same whoever computes it, and whenever."""
+    return backoff(rule, task.attempts_used, task.run)
+
+
+def backoff(rule: Backoff, tries: int, seed: str) -> float:
+    """Seconds before the next try after so many, by `seed` some longer and some shorter."""
+    try:
+        grown = rule.first * rule.factor ** (tries - 1)
+    except OverflowError:
+        grown = rule.most if rule.first else 0.0
+    return min(rule.most, grown) * random.Random(seed).uniform(1 - rule.jitter, 1 + rule.jitter)
