@@ -125,8 +125,10 @@ def _parsed(path: Path, text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except RecursionError:
         raise ConfigurationError(f"{path}: expected TOML, got values that are nested too deeply") from None
-    except ValueError as error:  # TOMLDecodeError is one; a number with too many digits is a plain one
+    except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{path}: expected TOML: {error}") from None
+    except ValueError:
+        raise ConfigurationError(f"{path}: expected TOML, got a number with too many digits") from None
 
 
 def _short(name: str) -> str:

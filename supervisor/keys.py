@@ -34,6 +34,21 @@ _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
 _VARIABLE = re.compile(r"[A-Za-z_*][A-Za-z0-9_*]*\Z")
 
 
+class Bounds(NamedTuple):
+    """A check that a number is from `least` to `most`, or with `above` more than `least`; NaN is refused, too."""
+
+    least: int
+    most: int
+    above: bool = False
+
+    def __call__(self, value: float) -> None:
+        if not self.least <= value <= self.most or (self.above and value == self.least):
+            raise ValueError(f"expected {self}, got {told(value)}")
+
+    def __str__(self) -> str:
+        return f"more than {self.least} and at most {self.most}" if self.above else f"{self.least} to {self.most}"
+
+
 class Key(NamedTuple):
     """`default`: the value without a word on it; `absent`: what None, or nothing, then means.
 
@@ -67,16 +82,6 @@ class Key(NamedTuple):
         return self.absent if self.absent and value in (None, ()) else self.kind.show(value)
 
 
-def _within(least: float, most: float, *, above: bool = False) -> Callable[[Any], None]:
-    expected = f"more than {least} and at most {most}" if above else f"{least} to {most}"
-
-    def check(value: float) -> None:
-        if not least <= value <= most or (above and value == least):  # so that NaN is refused, too
-            raise ValueError(f"expected {expected}, got {told(value)}")
-
-    return check
-
-
 def _check_node(name: object) -> None:
     from chong.supervisor.submission import fault_of_text  # noqa: PLC0415 - `chong --help` loads no store
 
@@ -90,7 +95,7 @@ def _check_node(name: object) -> None:
 def _check_num_buckets(number: int) -> None:
     from chong.store.buckets import MAX_NUM_BUCKETS  # noqa: PLC0415
 
-    _within(1, MAX_NUM_BUCKETS)(number)
+    Bounds(1, MAX_NUM_BUCKETS)(number)
 
 
 def _check_modules(names: tuple[str, ...]) -> None:
@@ -121,13 +126,14 @@ CONFIG = Key(
 
 _TABLE = (
     Key(
-        "db", STORE, "The store", absent="chong.db in the state directory", everywhere=True, alias=""
+        "db", STORE, "The store: a file or sqlite:///PATH", everywhere=True, alias="",
+        absent="chong.db in the state directory",
     ),
     Key(
         "node", TEXT, "Name of this node", everywhere=True, check=_check_node,
         absent="the one pinned in the state directory, else the host's name",
     ),
-    Key("owned_buckets", BUCKETS, "Buckets of this node", absent="all", everywhere=True),
+    Key("owned_buckets", BUCKETS, "Buckets of this node, like 0-15,20", absent="all", everywhere=True),
     Key(
         "num_buckets", WHOLE, "Number of buckets of the deployment", everywhere=True, check=_check_num_buckets,
         absent="the store's, 64 in a new one",
@@ -141,54 +147,55 @@ _TABLE = (
         absent="/run/chong/NODE, or run in a state directory of one's own",
     ),
     Key(
-        "tasks", NAMES, "Modules with tasks beside the installed ones", (), "none", _check_modules, alias="modules"
+        "tasks", NAMES, "Modules with tasks beside the installed ones, separated by commas", (), "none",
+        _check_modules, alias="modules",
     ),
-    Key("max_parallel", WHOLE, "Runs at one time on this node", 16, check=_within(1, MOST_RUNS)),
+    Key("max_parallel", WHOLE, "Runs at one time on this node", 16, check=Bounds(1, MOST_RUNS)),
     Key(
         "max_parallel_per_bucket", WHOLE, "Runs at one time in each bucket", absent="no limit",
-        check=_within(1, MOST_RUNS),
+        check=Bounds(1, MOST_RUNS),
     ),
     Key(
         "lease_seconds", SECONDS, "How long a lease lasts without renewal", 30.0,
-        check=_within(0, MOST_SECONDS, above=True),
+        check=Bounds(0, MOST_SECONDS, above=True),
     ),
     Key(
         "renew_seconds", SECONDS, "How often leases are renewed; at most a third of their length",
-        absent="a sixth of the lease", check=_within(0, MOST_SECONDS, above=True),
+        absent="a sixth of the lease", check=Bounds(0, MOST_SECONDS, above=True),
     ),
     Key(
         "poll_seconds", SECONDS, "How often commands are looked for", 1.0,
-        check=_within(0, MOST_SECONDS, above=True),
+        check=Bounds(0, MOST_SECONDS, above=True),
     ),
     Key(
         "import_seconds", SECONDS, "How long the task modules may take to be imported", 60.0,
-        check=_within(0, MOST_SECONDS, above=True),
+        check=Bounds(0, MOST_SECONDS, above=True),
     ),
     Key(
         "drain", SECONDS, "How long running tasks may go on after SIGTERM", 30.0, alias="drain_seconds",
-        check=_within(0, MOST_SECONDS),
+        check=Bounds(0, MOST_SECONDS),
     ),
     Key(
-        "pass_env", NAMES, "Variables that tasks see beside the basic ones; may have a *", (), "none",
-        _check_variables,
+        "pass_env", NAMES, "Variables that tasks see beside the basic ones, separated by commas; may have a *", (),
+        "none", _check_variables,
     ),
     Key(
         "cgroup", TEXT, "Where each run gets a cgroup: a cgroup v2 directory of our own, auto for the one that "
         "systemd has delegated, or none", "auto", check=_check_cgroup,
     ),
     Key(
-        "keep_logs", DAYS, "How long logs are kept", 30.0, check=_within(0, MOST_DAYS, above=True),
+        "keep_logs", DAYS, "How long logs are kept", 30.0, check=Bounds(0, MOST_DAYS, above=True),
     ),
     Key(
         "keep_logs_gib", GIB, "How much all logs may take; the oldest go first", 10.0,
-        check=_within(0, MOST_GIB, above=True),
+        check=Bounds(0, MOST_GIB, above=True),
     ),
     Key(
-        "keep_tasks", DAYS, "How long finished tasks stay in the store", check=_within(0, MOST_DAYS, above=True),
+        "keep_tasks", DAYS, "How long finished tasks stay in the store", check=Bounds(0, MOST_DAYS, above=True),
     ),
     Key(
         "keep_spool", DAYS, "How long files that were set aside are kept", 30.0,
-        check=_within(0, MOST_DAYS, above=True),
+        check=Bounds(0, MOST_DAYS, above=True),
     ),
     Key("log_format", choice("auto", "console", "json"), "How the log looks", "auto", alias=""),
 )  # fmt: skip

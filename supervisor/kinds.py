@@ -3,7 +3,6 @@
 A text is read in the same way wherever it stands; TOML's numbers and lists are taken where they mean the same.
 """
 
-import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -39,8 +38,10 @@ def told(value: object) -> str:
             return repr(value[:40])
         case bool():
             return str(value).lower()
-        case int() | float():
-            return str(value) if not math.isfinite(value) or abs(value) < _HUGE else "a huge number"
+        case int():
+            return str(value) if abs(value) < _HUGE else "a huge number"
+        case float():
+            return f"{value:g}"
         case list() | tuple():
             return "a list"
         case dict():
