@@ -1,8 +1,5 @@
 """`chong config`: whether chong.toml is right, and what each setting comes to."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import click
 
 from chong.cli.lazy import Entry, LazyGroup
@@ -10,13 +7,12 @@ from chong.cli.option import json_option
 from chong.cli.render import Column
 from chong.cli.screen import print_json, print_lines, print_table, remark
 from chong.store.errors import ConfigurationError
-from chong.supervisor.config import Config, configured
+from chong.supervisor.config import Config, configured, read
 from chong.supervisor.configcheck import alarms, faults
 from chong.supervisor.configfile import ConfigFile, load
 from chong.supervisor.effective import effective
 from chong.supervisor.exits import Exit
-from chong.supervisor.keys import CONFIG, KEYS
-from chong.supervisor.nearest import nearest
+from chong.supervisor.keys import CONFIG
 from chong.supervisor.oneline import one_line
 
 COLUMNS = (Column("KEY"), Column("VALUE", 20), Column("FROM", 20))
@@ -44,7 +40,7 @@ def check(call: Config, file: str | None) -> Exit:
     Looks at FILE, else at the file that would be used, and at nothing else: no store, no directory. Prints one line
     for each problem. Exit 1 when it can be used, but buckets belong to several nodes or to none; 2 when it cannot.
     """
-    found = load(Path(file)) if file is not None else call.chosen_file()
+    found = call.chosen_file() if file is None else load(read(CONFIG, "FILE", file).value)
     if found is None:
         raise ConfigurationError(f"expected a FILE, --config or {CONFIG.variable}: no file lies in its usual place")
     wrong = list(faults(found))
@@ -74,16 +70,5 @@ def show(call: Config, *, as_json: bool) -> None:
         print_json([{"key": row.key, "value": row.value, "origin": row.origin} for row in rows])
     else:
         print_table(COLUMNS, [(row.key, row.shown, row.origin) for row in rows])
-    for line in _remarks(found):
+    for line in found.remarks():
         remark(f"chong: {one_line(line)}")
-
-
-def _remarks(config: Config) -> Iterator[str]:
-    """What is easily overlooked: variables that nobody reads, and a file that does not know the node."""
-    known = {key.variable for key in (CONFIG, *KEYS.values())}
-    for variable in sorted(set(config.environ) - known):
-        guess = nearest(variable, known) if variable.startswith("CHONG_") else None
-        if guess is not None:
-            yield f"the variable {variable} is not known, did you mean {guess}?"
-    if config.file is not None and config.file.nodes and config.share is None:
-        yield f"{config.file.path} does not name node {config.node().value}: a supervisor would refuse to start here"

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -89,6 +89,16 @@ class Config:
         if not is_node and found.origin == "the host's name":
             return self
         raise ConfigurationError(_stranger(self.file, found))
+
+    def remarks(self) -> Iterator[str]:
+        """What is easily overlooked: variables that nobody reads, and a file that does not know the node."""
+        known = {key.variable for key in (CONFIG, *KEYS.values())}
+        for variable in sorted(set(self.environ) - known):
+            guess = nearest(variable, known) if variable.startswith("CHONG_") else None
+            if guess is not None:
+                yield f"the variable {variable} is not known, did you mean {guess}?"
+        if self.file is not None and self.file.nodes and self.share is None:
+            yield f"{self.file.path} does not name node {self.node().value}: no supervisor would start here"
 
     @property
     def file_origin(self) -> str:

@@ -42,6 +42,8 @@ def supervise(*, check: bool, **said: Any) -> None:
     settings = settings_of(config)
     if check:
         print(preflight(settings, url_of(config, settings)))
+        for line in config.remarks():
+            print(f"chong-supervisor: {one_line(line)}", file=sys.stderr)
         return
     _supervise(settings, url_of(config, settings), config.value("log_format") or KEYS["log_format"].default)
 

@@ -24,7 +24,7 @@ def preflight(settings: Settings, url: str) -> str:
     policy = settings.agreed_policy(None if new else _recorded_buckets(url))
     owned = "all" if settings.owned_buckets is None else format_buckets(settings.owned_buckets)
     return (
-        f"ok: node {settings.node}, buckets {owned} of {policy.num_buckets}, state directory {paths.state}, "
+        f"ok: node {settings.node}, {owned} of {policy.num_buckets} buckets, state directory {paths.state}, "
         f"store {'to be made' if new else 'found'}; task modules are not tried"
     )
 
