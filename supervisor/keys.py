@@ -7,6 +7,7 @@ and the key `max_parallel`.
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from chong.supervisor.kinds import (
@@ -34,7 +35,8 @@ _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
 _VARIABLE = re.compile(r"[A-Za-z_*][A-Za-z0-9_*]*\Z")
 
 
-class Bounds(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Bounds:
     """A check that a number is from `least` to `most`, or with `above` more than `least`; NaN is refused, too."""
 
     least: int
