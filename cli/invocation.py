@@ -74,7 +74,7 @@ def read_invocation(said: Mapping[str, Any]) -> Invocation:
         db=found["db"],
         num_buckets=found["num_buckets"],
         owned=found["owned_buckets"],
-        named_node=found["node"],
+        named_node=config.share.value if config.share else found["node"],
         state=config.state_dir,
         named_runtime=found["runtime_dir"],
     )

@@ -16,6 +16,7 @@ from chong.supervisor.nearest import nearest
 from chong.supervisor.paths import Paths, default_config, default_node, default_state_dir
 
 DEFAULT = "default"
+HOST = "the host's name"
 _RELATIVE = re.compile(r"(?:sqlite:///)?(?![A-Za-z][A-Za-z0-9+.-]*:|/)")
 _SHOWN = 20
 
@@ -30,12 +31,15 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """`options`: what the command line says, by key, as text. `share`: the node whose part of the file counts."""
+    """`options`: what the command line says, by key, as text. `share`: the node whose part of the file counts.
+
+    What a node is was settled before its part was looked at: a state directory named there does not change it.
+    """
 
     options: Mapping[str, Any]
     environ: Mapping[str, str]
     file: ConfigFile | None = None
-    share: str | None = None
+    share: Found | None = None
 
     def find(self, name: str) -> Found | None:
         """The value of a key, None when nobody names one; ConfigurationError says where a bad one stands."""
@@ -43,7 +47,7 @@ class Config:
         said = self._said(key)
         if said is not None:
             return read(key, *said)
-        written = self.file.lookup(name, self.share) if self.file else None
+        written = self.file.lookup(name, self.share.value if self.share else None) if self.file else None
         if written is None:
             return None
         found = read(key, *written)
@@ -58,11 +62,11 @@ class Config:
 
     def node(self) -> Found:
         """The node that is named, else the one pinned in the state directory, else what a first start would pin."""
-        named = self.find("node")
+        named = self.share or self.find("node")
         if named is not None:
             return named
         pinned = read_identity(Paths(self.state_dir, self.state_dir).identity)
-        return Found(pinned.node, "the state directory") if pinned else Found(default_node(), "the host's name")
+        return Found(pinned.node, "the state directory") if pinned else Found(default_node(), HOST)
 
     @property
     def state_dir(self) -> Path:
@@ -85,8 +89,8 @@ class Config:
             return self
         found = self.node()
         if found.value in self.file.nodes:
-            return replace(self, share=found.value)
-        if not is_node and found.origin == "the host's name":
+            return replace(self, share=found)
+        if not is_node and found.origin == HOST:
             return self
         raise ConfigurationError(_stranger(self.file, found))
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from chong.store.buckets import DEFAULT_NUM_BUCKETS, format_buckets
 from chong.store.errors import ConfigurationError
-from chong.supervisor.config import Config
+from chong.supervisor.config import Config, Found
 from chong.supervisor.configfile import ConfigFile
 from chong.supervisor.effective import settings_of
 from chong.supervisor.keys import KEYS
@@ -39,8 +39,8 @@ def _first(count: int, lines: Iterator[str]) -> Iterator[str]:
 
 
 def _value_faults(file: ConfigFile) -> Iterator[str]:
-    for share in (None, *file.nodes):
-        config = Config({}, {}, file, share)
+    for node in ("", *file.nodes):
+        config = Config({}, {}, file, Found(node, ""))
         for name in KEYS:
             try:
                 config.find(name)
@@ -51,10 +51,10 @@ def _value_faults(file: ConfigFile) -> Iterator[str]:
 def _joint_faults(file: ConfigFile) -> Iterator[str]:
     """Values that do not go together."""
     numbers = set()
-    for share in file.nodes or (None,):
-        where = file.path if share is None else f"{file.path}: nodes.{share}"
+    for node in file.nodes or ("any",):
+        where = f"{file.path}: nodes.{node}" if file.nodes else file.path
         try:
-            numbers.add(_settings(file, share).num_buckets)
+            numbers.add(_settings(file, node).num_buckets)
         except ConfigurationError as error:
             yield f"{where}: {error}"
     if len(numbers) > 1:
@@ -86,5 +86,5 @@ def _owners(nodes: dict[str, Settings], bucket: int) -> tuple[str, ...]:
     return tuple(node for node, one in nodes.items() if one.owned_buckets is None or bucket in one.owned_buckets)
 
 
-def _settings(file: ConfigFile, node: str | None) -> Settings:
-    return settings_of(Config({"node": node or "any"}, {}, file, node))
+def _settings(file: ConfigFile, node: str) -> Settings:
+    return settings_of(Config({}, {}, file, Found(node, "")))

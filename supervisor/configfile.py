@@ -18,6 +18,7 @@ from chong.supervisor.kinds import told
 
 LIMIT = 1024 * 1024
 SHOWN = 60
+MOST_DOTS = 1000
 _KINDS = (
     (stat.S_ISDIR, "a directory"),
     (stat.S_ISFIFO, "a FIFO"),
@@ -28,15 +29,19 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "UTF-16"),
     (codecs.BOM_UTF8, "a byte order mark before it"),
 )
+_ASSIGNMENT = re.compile(r"""\s*["']?([^"'\s=.]+)["']?\s*=""")
 _HEADER = re.compile(r"\s*\[\s*(.*?)\s*\]\s*(?:#.*)?\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """What the file says, not yet read as settings. `nodes`: what stands in `[nodes.NAME]`, by node."""
+    """What the file says, not yet read as settings.
+
+    lines: where a key stands, by table and key. nodes: what stands in `[nodes.NAME]`, by node.
+    """
 
     path: Path
-    text: str = ""
+    lines: Mapping[tuple[str, str], int] = field(default_factory=dict)
     top: Mapping[str, Any] = field(default_factory=dict)
     nodes: Mapping[str, Any] = field(default_factory=dict)
 
@@ -49,7 +54,7 @@ class ConfigFile:
 
     def place(self, name: str, node: str | None = None) -> str:
         """A key as an error names it: file, line where that is certain, and table."""
-        line = _line_of(self.text, name, node)
+        line = self.lines.get(("" if node is None else f"nodes.{node}", name))
         where = f"{self.path}:{line}" if line else str(self.path)
         return f"{where}: {_short(name)}" if node is None else f"{where}: nodes.{_short(node)}.{_short(name)}"
 
@@ -86,7 +91,7 @@ def load(path: Path) -> ConfigFile:
     text = _text_of(path, _bytes_of(path))
     top = _parsed(path, text)
     nodes = top.pop("nodes") if isinstance(top.get("nodes"), dict) else {}
-    return ConfigFile(path, text, top, nodes)
+    return ConfigFile(path, _lines_of(text), top, nodes)
 
 
 def _bytes_of(path: Path) -> bytes:
@@ -101,7 +106,7 @@ def _bytes_of(path: Path) -> bytes:
     except OSError as error:
         raise ConfigurationError(f"{path}: the configuration cannot be read: {error.strerror}") from None
     except ValueError:  # a NUL
-        raise ConfigurationError(f"{str(path)!r}: expected a path, it has a NUL character") from None
+        raise ConfigurationError(f"configuration: expected a path, got {told(str(path))}") from None
     if len(data) > LIMIT:
         raise ConfigurationError(f"{path}: expected at most {LIMIT} bytes of configuration, it has more")
     return data
@@ -121,6 +126,9 @@ def _text_of(path: Path, data: bytes) -> str:
 def _parsed(path: Path, text: str) -> dict[str, Any]:
     import tomllib  # noqa: PLC0415 - most commands never meet a file
 
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.count(".") > MOST_DOTS:  # tomllib takes a key apart in quadratic time: hours for one of 1 MiB
+            raise ConfigurationError(f"{path}:{number}: expected at most {MOST_DOTS} dots in a line, it has more")
     try:
         return tomllib.loads(text)
     except RecursionError:
@@ -135,15 +143,17 @@ def _short(name: str) -> str:
     return name if len(name) <= SHOWN else f"{name[:SHOWN]}…"
 
 
-def _line_of(text: str, name: str, node: str | None) -> int | None:
-    """The line on which the key is given a value; None where that is not plain to see. tomllib does not tell."""
-    headers = {""} if node is None else {f"nodes.{node}", f'nodes."{node}"', f"nodes.'{node}'"}
-    assignment = re.compile(rf"""\s*["']?{re.escape(name)}["']?\s*=""")
-    table, lines = "", []
+def _lines_of(text: str) -> dict[tuple[str, str], int]:
+    """By table and key the line on which it is given a value, where that is plain to see: tomllib does not tell."""
+    table = ""
+    lines: dict[tuple[str, str], int] = {}
+    doubtful: set[tuple[str, str]] = set()
     for number, line in enumerate(text.split("\n"), start=1):
-        header = _HEADER.match(line)
+        header, assignment = _HEADER.match(line), _ASSIGNMENT.match(line)
         if header:
-            table = header[1]
-        elif table in headers and assignment.match(line):
-            lines.append(number)
-    return lines[0] if len(lines) == 1 else None
+            table = re.sub("[\"']", "", header[1])
+        elif assignment:
+            place = (table, assignment[1])
+            doubtful.update({place} & lines.keys())  # one of them lies within a text
+            lines[place] = number
+    return {place: number for place, number in lines.items() if place not in doubtful}

@@ -1,6 +1,7 @@
 """What the configuration comes to: the node's settings, and for a person every value with where it comes from."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from chong.supervisor.config import DEFAULT, Config, Found
@@ -43,6 +44,5 @@ def effective(config: Config) -> Iterator[Effective]:
     for name, key in KEYS.items():
         found = config.find(name) or derived.get(name) or Found(key.default, DEFAULT)
         shown = without_secret(key.show(found.value))
-        is_plain = found.value is None or isinstance(found.value, int | float)
-        value = list(found.value) if isinstance(found.value, tuple) else found.value if is_plain else shown
+        value = shown if isinstance(found.value, str | Path | frozenset) else found.value
         yield Effective(name, value, shown, found.origin)

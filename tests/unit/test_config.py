@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from chong.store.buckets import parse_buckets
 from chong.store.errors import ConfigurationError
 from chong.supervisor import paths as paths_module
-from chong.supervisor.config import Config, configured
+from chong.supervisor.config import Config, Found, configured
 from chong.supervisor.configcheck import MOST, alarms, faults
 from chong.supervisor.configfile import LIMIT, load
 from chong.supervisor.effective import effective, settings_of
@@ -117,10 +117,10 @@ class TestPrecedence:
         state.mkdir()
         text = FLEET.replace("/srv/chong", str(state))
         monkeypatch.setattr(paths_module.socket, "gethostname", lambda: "node-b.example.org")
-        picked = [config_of(file, text).share]
+        picked = [config_of(file, text).share.value]
         write_json(state / "node.json", {"node": "node-a", "node_id": "1"})
-        picked += [config_of(file).share, config_of(file, environ={"CHONG_NODE": "node-b"}).share]
-        picked += [config_of(file, f'node = "node-b"\n{text}').share]
+        picked += [config_of(file).share.value, config_of(file, environ={"CHONG_NODE": "node-b"}).share.value]
+        picked += [config_of(file, f'node = "node-b"\n{text}').share.value]
         assert picked == ["node-b", "node-a", "node-b", "node-b"]
 
     def test_a_stranger_is_told_the_nearest_node(self, file):
@@ -138,6 +138,14 @@ class TestPrecedence:
             config_of(file, text, is_node=False, node="desk")
         with pytest.raises(ConfigurationError, match="got 'desk' from the host's name"):
             config_of(file, text)
+
+    def test_a_directory_in_the_share_does_not_change_the_node(self, file, tmp_path, monkeypatch):
+        """Whose directory it is, is compared at the start, and refused."""
+        (tmp_path / "b").mkdir()
+        write_json(tmp_path / "b" / "node.json", {"node": "other", "node_id": "1"})
+        monkeypatch.setattr(paths_module.socket, "gethostname", lambda: "b")
+        config = config_of(file, f"state_dir = '{tmp_path}'\n[nodes.b]\nstate_dir = '{tmp_path}/b'")
+        assert (config.node().value, config.state_dir) == ("b", tmp_path / "b")
 
     def test_the_usual_places_go_with_the_state_directory(self, tmp_path, monkeypatch):
         """The system's for root, one's own otherwise; nothing there is nothing said."""
@@ -246,6 +254,7 @@ class TestBadFiles:
             (b"\xfe\xff\0a", "FILE: expected UTF-8, got UTF-16"),
             (b"\xef\xbb\xbfdrain = 1", "FILE: expected UTF-8, got a byte order mark before it"),
             (b"drain = 1\n# caf\xe9\n", "FILE:2: expected UTF-8, got byte 0xe9"),
+            (b"a." * 400_000 + b"a = 1", "FILE:1: expected at most 1000 dots in a line, it has more"),
             (b"#" * (LIMIT + 1), "FILE: expected at most 1048576 bytes of configuration, it has more"),
         ],
     )  # fmt: skip
@@ -284,7 +293,7 @@ class TestBadFiles:
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(str(tmp_path / "socket"))
         told = {}
-        for place in ("fifo", "loop", "socket", ".", "none", "file/below", "/dev/zero", "x" * 300, "a\0b"):
+        for place in ("fifo", "loop", "socket", ".", "none", "file/below", "/dev/zero", "x" * 300, "/a\0b"):
             with pytest.raises(ConfigurationError) as refused:
                 load(tmp_path / place)
             told[place[:10]] = one_line(str(refused.value)).rpartition(": ")[2]
@@ -297,7 +306,7 @@ class TestBadFiles:
             "file/below": "Not a directory",
             "/dev/zero": "expected a TOML file, it is a device",
             "xxxxxxxxxx": "File name too long",
-            "a\0b": "expected a path, it has a NUL character",
+            "/a\0b": r"expected a path, got '/a\x00b'",
         }
 
     def test_a_password_is_in_no_error_and_not_shown(self, file):
@@ -392,8 +401,8 @@ def assert_tame(file):
         lines = [*faults(found)]
         if not lines:
             lines = [*alarms(found)]
-            for share in (None, *found.nodes):
-                assert len([*effective(Config({"node": share or "n"}, {}, found, share))]) == len(KEYS) + 1
+            for node in ("", *found.nodes):
+                assert len([*effective(Config({}, {}, found, Found(node or "n", "")))]) == len(KEYS) + 1
     assert all(one_line(line).isprintable() for line in lines)
 
 
