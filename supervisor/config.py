@@ -53,7 +53,8 @@ class Config:
         found = read(key, *written)
         if key.kind in {PATH, STORE} and _RELATIVE.match(str(found.value)):
             # One file serves every process, and each has another working directory.
-            raise ConfigurationError(f"{found.origin}: expected an absolute path, got {told(written[1])}")
+            got = told(written[1]) if key.kind is PATH else "a relative one"  # it may be an address with a password
+            raise ConfigurationError(f"{found.origin}: expected an absolute path, got {got}")
         return found
 
     def value(self, name: str) -> Any:

@@ -127,7 +127,7 @@ def _parsed(path: Path, text: str) -> dict[str, Any]:
     import tomllib  # noqa: PLC0415 - most commands never meet a file
 
     for number, line in enumerate(text.split("\n"), start=1):
-        if line.count(".") > MOST_DOTS:  # tomllib takes a key apart in quadratic time: hours for one of 1 MiB
+        if line.count(".") > MOST_DOTS:  # tomllib takes a key apart in quadratic time: half an hour for 1 MiB of it
             raise ConfigurationError(f"{path}:{number}: expected at most {MOST_DOTS} dots in a line, it has more")
     try:
         return tomllib.loads(text)

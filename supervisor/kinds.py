@@ -148,19 +148,19 @@ STORE = Kind("STORE", "a path, or an address like sqlite:////path", _read_text)
 PATH = Kind("DIR", "a path", _read_path)
 WHOLE = Kind("N", "a whole number", _read_whole)
 SECONDS = Kind(
-    "TIME", 'a length of time: seconds, or like "500ms", "30s", "10m", "1h30m"', _read_seconds, "{:g}s".format
+    "TIME", 'a length of time: seconds, or like "500ms", "30s", "10m", "1h30m"', _read_seconds, "{:.9g}s".format
 )
 DAYS = Kind(
     "TIME",
     'days, another length of time like "12h", or "forever"',
     _read_days,
-    lambda days: "forever" if days is None else f"{days:g}d",
+    lambda days: "forever" if days is None else f"{days:.9g}d",
 )
 GIB = Kind(
     "SIZE",
     'GiB, another size like "512M", or "unlimited"',
     _read_gib,
-    lambda size: "unlimited" if size is None else f"{size:g}G",
+    lambda size: "unlimited" if size is None else f"{size:.9g}G",
 )
 BUCKETS = Kind("LIST", "buckets and ranges of them, like 0-15,20", _read_buckets, _show_buckets)
 NAMES = Kind("NAMES", "a list of names, or text with commas", _read_names, ",".join)

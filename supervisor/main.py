@@ -35,8 +35,8 @@ LOG_SECONDS = 2.0
 def supervise(*, check: bool, **said: Any) -> None:
     """Run the tasks of this node until SIGTERM or SIGINT; a second one shortens the drain.
 
-    Exit codes: 0 ended as asked; 1 failed; 2 wrong usage or configuration, nothing was started; 3 with --check: the
-    store is out of reach.
+    Exit codes: 0 ended as asked; 1 failed; 2 wrong usage or configuration, nothing was started; 3 the store cannot be
+    opened, or with --check does not answer.
     """
     config = configured(said, is_node=True)
     settings = settings_of(config)

@@ -228,8 +228,8 @@ BAD_VALUES = [
     ("state_dir = ''", "FILE:1: state_dir: expected text, got nothing"),
     ('state_dir = "/a\\u0000"', "FILE:1: state_dir: expected text, got one with a NUL character"),
     ("state_dir = '~nobodyhere/x'", "FILE:1: state_dir: expected a path, got '~nobodyhere/x', whose user has no home"),
-    ("db = 'chong.db'", "FILE:1: db: expected an absolute path, got 'chong.db'"),
-    ("db = 'sqlite:///chong.db'", "FILE:1: db: expected an absolute path, got 'sqlite:///chong.db'"),
+    ("db = 'chong.db'", "FILE:1: db: expected an absolute path, got a relative one"),
+    ("db = 'sqlite:///chong.db'", "FILE:1: db: expected an absolute path, got a relative one"),
     ("db = {}", "FILE:1: db: expected text, got a table"),
     ("a = " + "[" * 100_000, "FILE: expected TOML, got values that are nested too deeply"),
 ]  # fmt: skip
