@@ -32,7 +32,7 @@ MOST_RUNS = 100_000
 MOST_DAYS = 36_500
 MOST_GIB = 1_000_000
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
-_VARIABLE = re.compile(r"[A-Za-z_*][A-Za-z0-9_*]*\Z")
+_VARIABLE = re.compile(r"[A-Za-z_*?[][A-Za-z0-9_*?[\]!-]*\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ _TABLE = (
         check=Bounds(0, MOST_SECONDS),
     ),
     Key(
-        "pass_env", NAMES, "Variables that tasks see beside the basic ones, separated by commas; may have a *", (),
+        "pass_env", NAMES, "Variables that tasks see beside the basic ones, like AWS_*, separated by commas", (),
         "none", _check_variables,
     ),
     Key(

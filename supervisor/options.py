@@ -19,7 +19,7 @@ def configured_by(keys: Iterable[Key]) -> Callable[[AnyCommand], AnyCommand]:
 
     def add(command: AnyCommand) -> AnyCommand:
         for key in reversed((CONFIG, *keys)):
-            command = _option(key)(command)
+            command = option_of(key)(command)
         return command
 
     return add
@@ -29,5 +29,5 @@ def help_of(key: Key) -> str:
     return f"{key.meaning}; default {key.show(key.default)}. [{key.variable}]"
 
 
-def _option(key: Key) -> Callable[[AnyCommand], AnyCommand]:
+def option_of(key: Key) -> Callable[[AnyCommand], AnyCommand]:
     return click.option(key.option, key.name, metavar=key.kind.metavar, multiple=key.kind is NAMES, help=help_of(key))
