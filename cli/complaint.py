@@ -1,30 +1,22 @@
 """How an error is told: one line without a traceback or a secret, and an exit code."""
 
-import re
-
 import click
 
 from chong.cli.find import AmbiguousId
 from chong.cli.render import escape
 from chong.store.errors import ChongError, ConfigurationError, StoreUnavailable
 from chong.supervisor.exits import Exit
-
-# Up to the last "@": a password that should have been percent-encoded is still a password.
-_URL_SECRET = re.compile(r"(://[^:@/\s]*:)\S*(@)")
-_WORD_SECRET = re.compile(r"(password\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&;]+)", re.IGNORECASE)
-
-
-def without_secret(text: str) -> str:
-    """`text` with the password of every DSN in it hidden, however the text came by it."""
-    return _WORD_SECRET.sub(r"\1***", _URL_SECRET.sub(r"\1***\2", text))
+from chong.supervisor.oneline import one_line, sentence
 
 
 def complaint(error: BaseException) -> tuple[Exit, list[str]]:
     """The exit code for `error`, and the one line that tells it; below that, candidates to choose from."""
     code, text = _told(error)
-    line = escape(without_secret(" ".join(text.split())))
     candidates = error.candidates if isinstance(error, AmbiguousId) else []
-    return code, [f"chong: {line}", *(f"  {task.id}  {task.status:<9}  {escape(task.name)}" for task in candidates)]
+    return code, [
+        f"chong: {one_line(text)}",
+        *(f"  {task.id}  {task.status:<9}  {escape(task.name)}" for task in candidates),
+    ]
 
 
 def _told(error: BaseException) -> tuple[Exit, str]:
@@ -47,8 +39,7 @@ def _told(error: BaseException) -> tuple[Exit, str]:
 def _told_by_click(error: click.ClickException) -> str:
     if isinstance(error, click.NoSuchOption):
         return f"unknown option {error.option_name}; {_option_advice(error)}"
-    text = error.format_message().rstrip(".")
-    return text[:1].lower() + text[1:]
+    return sentence(error.format_message())
 
 
 def _option_advice(error: click.NoSuchOption) -> str:

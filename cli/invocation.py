@@ -1,13 +1,16 @@
 """What was said before the command: which store, which node, which buckets."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from chong.store.buckets import DEFAULT_NUM_BUCKETS, BucketPolicy, parse_buckets
+from chong.store.buckets import DEFAULT_NUM_BUCKETS, BucketPolicy
 from chong.store.errors import ConfigurationError
+from chong.supervisor.config import Config, configured
 from chong.supervisor.identity import read_identity
-from chong.supervisor.paths import Paths, default_node, default_runtime_dir, default_state_dir
-from chong.supervisor.submission import NAME_LIMIT, check_text
+from chong.supervisor.keys import SHARED
+from chong.supervisor.paths import Paths, default_node, default_runtime_dir
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,33 +59,29 @@ class Invocation:
         return policy
 
 
-def read_invocation(
-    *,
-    db: str | None,
-    num_buckets: int | None,
-    owned_buckets: str | None,
-    node: str | None,
-    state_dir: str | None,
-    runtime_dir: str | None,
-) -> Invocation:
+def check_said(said: Mapping[str, Any], environ: Mapping[str, str]) -> Config:
+    """What stands before the command and in the environment, checked without the file: a command may be about it."""
+    config = Config(said, environ)
+    _check(config)
+    return config
+
+
+def read_invocation(said: Mapping[str, Any]) -> Invocation:
     """Everything that can be judged without a store is judged here, before any command does anything."""
-    owned = None if owned_buckets is None else parse_buckets(owned_buckets)
-    if num_buckets is not None:
-        BucketPolicy(num_buckets).check_owned(owned)
-    if node:
-        _check_node(node)
+    config = configured(said, is_node=False)
+    found = _check(config)
     return Invocation(
-        db=db or None,
-        num_buckets=num_buckets,
-        owned=owned,
-        named_node=node or None,
-        state=Path(state_dir).expanduser() if state_dir else default_state_dir(),
-        named_runtime=Path(runtime_dir).expanduser() if runtime_dir else None,
+        db=found["db"],
+        num_buckets=found["num_buckets"],
+        owned=found["owned_buckets"],
+        named_node=config.share.value if config.share else found["node"],
+        state=config.state_dir,
+        named_runtime=found["runtime_dir"],
     )
 
 
-def _check_node(node: str) -> None:
-    check_text("--node", node, NAME_LIMIT)
-    # The name becomes a directory below the runtime root.
-    if "/" in node or node in (".", ".."):
-        raise ConfigurationError(f"--node: expected a name without '/', got {node!r}")
+def _check(config: Config) -> dict[str, Any]:
+    found = {name: config.value(name) for name in SHARED}
+    if found["num_buckets"] is not None:
+        BucketPolicy(found["num_buckets"]).check_owned(found["owned_buckets"])
+    return found

@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from chong.cli.nearest import suggestion
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class Entry(NamedTuple):
@@ -33,15 +36,21 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """As click's, but from the table: to name the commands none of them is imported."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - only a shell asks for it
+
+        fitting = (name for name in self.table if name.startswith(incomplete))
+        named = [CompletionItem(name, help=self.table[name].summary) for name in fitting]
+        return named + click.Command.shell_complete(self, ctx, incomplete)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in self.table:
-            raise click.UsageError(f"unknown command {args[0]!r}; {self._advice(args[0])}", ctx)
+            advice = suggestion(args[0], self.table, f"see {ctx.command_path} --help")
+            raise click.UsageError(f"unknown command {args[0]!r}; {advice}", ctx)
         return super().resolve_command(ctx, args)
-
-    def _advice(self, word: str) -> str:
-        return suggestion(word, self.table, "see chong --help")
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):

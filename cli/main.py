@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from chong.cli.lazy import Entry, LazyGroup
-from chong.cli.option import option
-from chong.supervisor import options
 from chong.supervisor.exits import Exit
+from chong.supervisor.keys import SHARED
+from chong.supervisor.options import configured_by
 
 COMMANDS = {
     "ps": Entry("chong.cli.look", "ps", "List tasks: running first, then waiting, with --all final ones."),
@@ -28,7 +28,14 @@ COMMANDS = {
     "stats": Entry("chong.cli.survey", "stats", "Count the tasks in each status."),
     "reload": Entry("chong.cli.upkeep", "reload", "Let this node's supervisor load the task modules anew."),
     "reconcile": Entry("chong.cli.upkeep", "reconcile", "Call runs lost whose supervisor is dead."),
+    "config": Entry("chong.cli.config", "config", "Check the configuration file, or show what each setting comes to."),
+    "completion": Entry("chong.cli.completion", "completion", "Print the script that completes commands and options."),
 }
+WITHOUT_FILE = {"config", "completion"}
+"""Commands that work with a broken configuration file, too: one is about it, one stands in people's shell start-up."""
+
+COMPLETION_VARIABLE = "_CHONG_COMPLETE"
+"""By it a shell asks what could come next on the command line."""
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -46,12 +53,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     subcommand_metavar="COMMAND [ARGS]...",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
-@option("--db", options.STORE)
-@option("--num-buckets", options.NUM_BUCKETS, type=int)
-@option("--owned-buckets", "Buckets that count as mine, like 0-15,20.")
-@option("--node", options.NODE)
-@option("--state-dir", options.STATE_DIR)
-@option("--runtime-dir", options.RUNTIME_DIR)
+@configured_by(SHARED.values())
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show it.")
 @click.pass_context
 def chong(ctx: click.Context, /, **said: Any) -> None:
@@ -59,16 +61,18 @@ def chong(ctx: click.Context, /, **said: Any) -> None:
 
     Exit codes: 0 done; 1 refused, failed or found something; 2 wrong usage or configuration; 3 store out of reach.
     """
-    from chong.cli.invocation import read_invocation  # noqa: PLC0415 - `chong --help` needs none of it
+    from chong.cli.invocation import check_said, read_invocation  # noqa: PLC0415 - `chong --help` needs none of it
 
-    ctx.obj = read_invocation(**said)
+    ctx.obj = check_said(said, os.environ) if ctx.invoked_subcommand in WITHOUT_FILE else read_invocation(said)
 
 
 def run(args: Sequence[str] | None = None) -> int:
     """Run `chong` and return its exit code; whatever goes wrong is told in one line."""
     _print_anything()
     try:
-        code = _invoke(list(sys.argv[1:] if args is None else args))
+        code = (
+            _complete() if COMPLETION_VARIABLE in os.environ else _invoke(list(sys.argv[1:] if args is None else args))
+        )
         sys.stdout.flush()
     except (KeyboardInterrupt, click.Abort):
         return Exit.INTERRUPTED
@@ -87,6 +91,12 @@ def _invoke(args: list[str]) -> int:
             return int(chong.invoke(ctx) or Exit.DONE)
     except click.exceptions.Exit as end:
         return end.exit_code
+
+
+def _complete() -> int:
+    from chong.cli.completion import complete  # noqa: PLC0415 - only a shell asks for it
+
+    return complete(chong, os.environ[COMPLETION_VARIABLE])
 
 
 def _print_anything() -> None:

@@ -25,7 +25,9 @@ class Reached:
     def mine(self) -> frozenset[int] | None:
         """`partition`, for commands that were asked for "mine" and so have to be told what that is."""
         if self.owned is None:
-            raise ConfigurationError("--mine: expected --owned-buckets or CHONG_OWNED_BUCKETS to say what is mine")
+            raise ConfigurationError(
+                "--mine: expected --owned-buckets, or owned_buckets in chong.toml, to say what is mine"
+            )
         return self.partition
 
     def is_mine(self, bucket: int | None) -> bool:

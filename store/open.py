@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 
 from chong.store.contract import TaskStore
 from chong.store.errors import ConfigurationError
@@ -39,6 +40,14 @@ def open_store(
 
         return InMemoryTaskStore(clock)
     raise _unknown(scheme)
+
+
+def file_of(url: str) -> Path | None:
+    """The file that an address names; None for a store that is no file, and for what is no address."""
+    found = _SCHEME.match(url)
+    if found is None:
+        return Path(url)
+    return Path(_path_of(found[2])) if found[1].lower() == "sqlite" else None
 
 
 def _open_file(path: str, *, create: bool, checkpoints: bool, clock: Callable[[], datetime] | None) -> TaskStore:

@@ -11,7 +11,7 @@ import structlog
 
 from chong.store.buckets import DEFAULT_NUM_BUCKETS, BucketPolicy
 from chong.store.contract import TaskStore
-from chong.store.errors import ChongError, ConfigurationError, Refused, StoreUnavailable
+from chong.store.errors import ChongError, Refused, StoreUnavailable
 from chong.store.model import Command, TaskSnapshot
 from chong.store.query import TaskQuery
 from chong.supervisor.client import Client
@@ -217,13 +217,7 @@ def _agreed_policy(settings: Settings, store: TaskStore) -> BucketPolicy:
     except StoreUnavailable:
         # Nobody knows the number, if none was named: the first contact checks the ownership.
         return BucketPolicy(settings.num_buckets or DEFAULT_NUM_BUCKETS)
-    policy = BucketPolicy(settings.num_buckets or recorded or DEFAULT_NUM_BUCKETS)
-    if recorded not in (None, policy.num_buckets):
-        raise ConfigurationError(
-            f"number of buckets: expected {recorded} as the deployment has recorded, got {policy.num_buckets}"
-        )
-    policy.check_owned(settings.owned_buckets)
-    return policy
+    return settings.agreed_policy(recorded)
 
 
 def _resolve(answer: Future[T], outcome: T | ChongError) -> None:

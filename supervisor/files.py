@@ -32,14 +32,33 @@ def make_private(directory: Path) -> None:
     """Make sure that the directory exists, is ours and 0700; ConfigurationError otherwise."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = directory.stat()
-        if found.st_uid != os.geteuid():
-            raise ConfigurationError(
-                f"{directory}: expected a directory of user {os.geteuid()}, it belongs to user {found.st_uid}"
-            )
-        if found.st_mode & 0o077:
+        if _mode_of_ours(directory) & 0o077:
             directory.chmod(0o700)
     except FileExistsError:
         raise ConfigurationError(f"{directory}: expected a directory, it is a file") from None
     except OSError as error:
         raise ConfigurationError(f"{directory}: cannot be used as a directory: {error.strerror}") from error
+
+
+def check_private(directory: Path) -> None:
+    """ConfigurationError where `make_private` would fail, as far as that can be told without making anything."""
+    try:
+        if directory.is_dir():
+            _mode_of_ours(directory)
+            return
+        above = next(path for path in (directory, *directory.absolute().parents) if path.exists())
+    except OSError as error:
+        raise ConfigurationError(f"{directory}: cannot be used as a directory: {error.strerror}") from error
+    if not above.is_dir():
+        raise ConfigurationError(f"{above}: expected a directory, it is a file")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise ConfigurationError(f"{directory}: cannot be made: {above} is not writable for user {os.geteuid()}")
+
+
+def _mode_of_ours(directory: Path) -> int:
+    found = directory.stat()
+    if found.st_uid != os.geteuid():
+        raise ConfigurationError(
+            f"{directory}: expected a directory of user {os.geteuid()}, it belongs to user {found.st_uid}"
+        )
+    return found.st_mode

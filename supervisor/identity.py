@@ -28,14 +28,20 @@ def read_identity(path: Path) -> Identity | None:
         raise ConfigurationError(f"{path}: expected a node's name and id, it is not readable ({error})") from error
 
 
-def pin_identity(path: Path, node: str) -> Identity:
-    """The identity of this state directory, made at the first start; refused when it is another node's."""
+def check_identity(path: Path, node: str) -> Identity | None:
+    """The pinned identity, None where there is none yet; ConfigurationError when it is another node's."""
     pinned = read_identity(path)
-    if pinned is None:
-        pinned = Identity(node, uuid.uuid4().hex)
-        write_json(path, asdict(pinned))
-    if pinned.node != node:
+    if pinned is not None and pinned.node != node:
         raise ConfigurationError(
             f"state directory {path.parent} belongs to node {pinned.node!r}: expected --node {pinned.node}, got {node}"
         )
+    return pinned
+
+
+def pin_identity(path: Path, node: str) -> Identity:
+    """The identity of this state directory, made at the first start; refused when it is another node's."""
+    pinned = check_identity(path, node)
+    if pinned is None:
+        pinned = Identity(node, uuid.uuid4().hex)
+        write_json(path, asdict(pinned))
     return pinned

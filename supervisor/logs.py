@@ -14,7 +14,6 @@ from typing import Any
 import structlog
 
 BOUND = 10_000
-FORMATS = ("auto", "console", "json")
 
 
 class LogWriter:
@@ -65,7 +64,7 @@ class LogWriter:
 
 
 def set_up_logging(form: str) -> LogWriter:
-    """Configure structlog for this process; `form` is one of `FORMATS`."""
+    """Configure structlog for this process; `form` is auto, console or json."""
     stream = sys.stderr
     writer = LogWriter(stream.fileno())
     on_terminal = stream.isatty() if form == "auto" else form == "console"

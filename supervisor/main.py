@@ -6,20 +6,21 @@ import signal
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
+from typing import Any, NoReturn
 
 import click
 
-from chong.store.buckets import parse_buckets
-from chong.store.errors import ChongError, ConfigurationError
+from chong.store.errors import ChongError, ConfigurationError, StoreUnavailable
 from chong.store.open import open_store
-from chong.supervisor import options
+from chong.supervisor.config import configured
 from chong.supervisor.controller import Controller
+from chong.supervisor.effective import settings_of, url_of
 from chong.supervisor.exits import Exit
-from chong.supervisor.identity import read_identity
-from chong.supervisor.logs import FORMATS, set_up_logging
-from chong.supervisor.options import option, read_duration
-from chong.supervisor.paths import Paths, default_node, default_state_dir
+from chong.supervisor.keys import KEYS
+from chong.supervisor.logs import set_up_logging
+from chong.supervisor.oneline import one_line, sentence
+from chong.supervisor.options import configured_by
+from chong.supervisor.preflight import preflight
 from chong.supervisor.settings import Settings
 
 END = (signal.SIGTERM, signal.SIGINT)
@@ -29,74 +30,33 @@ LOG_SECONDS = 2.0
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
-@option("--db", options.STORE)
-@option("--node", options.NODE)
-@option("--owned-buckets", options.OWNED_BUCKETS)
-@option("--num-buckets", options.NUM_BUCKETS, type=int)
-@option("--tasks", "Modules with tasks beside the installed ones, separated by commas.", multiple=True)
-@option("--max-parallel", "Runs at one time on this node.", type=int, default=16, show_default=True)
-@option("--max-parallel-per-bucket", "Runs at one time in each bucket; default no limit.", type=int)
-@option(
-    "--lease-seconds",
-    "How long a lease lasts without renewal.",
-    callback=read_duration,
-    default="30",
-    show_default=True,
-)
-@option("--poll-seconds", "How often commands are looked for.", callback=read_duration, default="1", show_default=True)
-@option(
-    "--drain",
-    "How long running tasks may go on after SIGTERM.",
-    callback=read_duration,
-    default="30",
-    show_default=True,
-)
-@option("--state-dir", options.STATE_DIR)
-@option("--runtime-dir", options.RUNTIME_DIR)
-@option("--log-format", "How the log looks.", type=click.Choice(FORMATS), default="auto", show_default=True)
+@configured_by(KEYS.values())
+@click.option("--check", is_flag=True, help="Start nothing: say whether settings, directories and store allow it.")
 @click.version_option(package_name="chong", message="chong %(version)s")
-def supervise(
-    *,
-    db: str | None,
-    node: str | None,
-    owned_buckets: str | None,
-    num_buckets: int | None,
-    tasks: tuple[str, ...],
-    max_parallel: int,
-    max_parallel_per_bucket: int | None,
-    lease_seconds: float,
-    poll_seconds: float,
-    drain: float,
-    state_dir: str | None,
-    runtime_dir: str | None,
-    log_format: str,
-) -> None:
+def supervise(*, check: bool, **said: Any) -> None:
     """Run the tasks of this node until SIGTERM or SIGINT; a second one shortens the drain. SIGHUP loads new task code.
 
-    Exit codes: 0 ended as asked; 1 failed; 2 wrong usage or configuration, nothing was started.
+    Exit codes: 0 ended as asked; 1 failed; 2 wrong usage or configuration, nothing was started; 3 the store cannot be
+    opened, or with --check does not answer.
     """
-    state = Path(state_dir).expanduser() if state_dir else default_state_dir()
-    pinned = read_identity(Paths(state, state).identity)
-    settings = Settings(
-        node=node or (pinned.node if pinned else default_node()),
-        owned_buckets=None if owned_buckets is None else parse_buckets(owned_buckets),
-        num_buckets=num_buckets,
-        max_parallel=max_parallel,
-        max_parallel_per_bucket=max_parallel_per_bucket,
-        lease_seconds=lease_seconds,
-        poll_seconds=poll_seconds,
-        drain_seconds=drain,
-        modules=tuple(name for names in tasks for name in names.replace(" ", "").split(",") if name),
-        state_dir=state,
-        runtime_dir=Path(runtime_dir).expanduser() if runtime_dir else None,
-    )
+    config = configured(said, is_node=True)
+    settings = settings_of(config)
+    if check:
+        print(preflight(settings, url_of(config, settings)))
+        for line in config.remarks():
+            print(f"chong-supervisor: {one_line(line)}", file=sys.stderr)
+        return
+    _supervise(settings, url_of(config, settings), config.value("log_format") or KEYS["log_format"].default)
+
+
+def _supervise(settings: Settings, url: str, log_format: str) -> None:
     # Blocked before the first thread starts, which inherits it, and taken by sigtimedwait below: no handler runs
     # between two bytecodes, and no other thread takes a signal with its default action.
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     writer = set_up_logging(log_format)
     fault: BaseException | None = None
     try:
-        fault = _run_node(settings, db or str(settings.paths.default_store))
+        fault = _run_node(settings, url)
     finally:
         writer.close(LOG_SECONDS)
     if fault is not None:
@@ -142,12 +102,18 @@ def run() -> None:
     except (click.Abort, KeyboardInterrupt):
         sys.exit(Exit.INTERRUPTED)
     except click.ClickException as error:
-        text = " ".join(error.format_message().rstrip(".").split())
-        print(f"chong-supervisor: {text[:1].lower()}{text[1:]}", file=sys.stderr)
-        sys.exit(Exit.USAGE)
+        _complain(sentence(error.format_message()), Exit.USAGE)
+    except ConfigurationError as error:
+        _complain(str(error), Exit.USAGE)
+    except StoreUnavailable as error:
+        _complain(str(error), Exit.UNREACHABLE)
     except (ChongError, OSError) as error:
-        print(f"chong-supervisor: {' '.join(str(error).split())}", file=sys.stderr)
-        sys.exit(Exit.USAGE if isinstance(error, ConfigurationError) else Exit.REFUSED)
+        _complain(str(error), Exit.REFUSED)
+
+
+def _complain(text: str, code: Exit) -> NoReturn:
+    print(f"chong-supervisor: {one_line(text)}", file=sys.stderr)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -1,36 +1,33 @@
-"""Options of chong's commands: each has an environment variable, derived from its name and named in its help."""
+"""The settings as options of the two programs: each names its default and its variable in its help.
 
-from collections.abc import Callable
+The options carry no default and no variable of their own: what was said where is found out in one place, `config`.
+"""
+
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
 
-from chong.worker.duration import parse_duration
+from chong.supervisor.keys import CONFIG, Key
+from chong.supervisor.kinds import NAMES
 
 AnyCommand = Callable[..., Any]
 
 
-def variable_of(name: str) -> str:
-    return "CHONG_" + name.lstrip("-").replace("-", "_").upper()
+def configured_by(keys: Iterable[Key]) -> Callable[[AnyCommand], AnyCommand]:
+    """Add `--config`, and the option of each key."""
+
+    def add(command: AnyCommand) -> AnyCommand:
+        for key in reversed((CONFIG, *keys)):
+            command = option_of(key)(command)
+        return command
+
+    return add
 
 
-def option(name: str, text: str, **settings: Any) -> Callable[[AnyCommand], AnyCommand]:
-    """Add the option `name`, explained by `text`, which may also be given by its variable."""
-    variable = variable_of(name)
-    return click.option(name, envvar=variable, help=f"{text} [{variable}]", **settings)
+def help_of(key: Key) -> str:
+    return f"{key.meaning}; default {key.show(key.default)}. [{key.variable}]"
 
 
-STORE = "The store: a file or sqlite:///PATH; default chong.db in the state directory."
-NODE = "Name of this node; default the one pinned in the state directory, else the host's name."
-OWNED_BUCKETS = "Buckets of this node, like 0-15,20; default all."
-NUM_BUCKETS = "Number of buckets of the deployment; default the store's, 64 in a new one."
-STATE_DIR = "State directory; default /var/lib/chong, else in the XDG state directory."
-RUNTIME_DIR = "Directory of the sockets; default /run/chong/NODE, or run in a state directory of one's own."
-
-
-def read_duration(ctx: click.Context, param: click.Parameter, value: Any) -> float:
-    """The callback of an option whose value is a length of time like 30, 30s or 10m: seconds."""
-    try:
-        return parse_duration(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error), ctx, param) from None
+def option_of(key: Key) -> Callable[[AnyCommand], AnyCommand]:
+    return click.option(key.option, key.name, metavar=key.kind.metavar, multiple=key.kind is NAMES, help=help_of(key))

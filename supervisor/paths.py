@@ -7,6 +7,7 @@ from pathlib import Path
 
 SYSTEM_STATE = Path("/var/lib/chong")
 SYSTEM_RUNTIME = Path("/run/chong")
+SYSTEM_CONFIG = Path("/etc/chong/chong.toml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +84,22 @@ def default_node() -> str:
 
 def default_state_dir() -> Path:
     """/var/lib/chong for root and for the user who owns it, else the XDG state directory."""
-    if os.geteuid() == 0 or os.access(SYSTEM_STATE, os.W_OK):
+    if _is_system():
         return SYSTEM_STATE
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")  # noqa: PTH111 - without a home it leaves the text
     return Path(base) / "chong"
+
+
+def default_config() -> Path:
+    """The file of settings that goes with `default_state_dir`: the system's, or the user's own."""
+    if _is_system():
+        return SYSTEM_CONFIG
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111 - it is asked for on machines without a home, too
+    return Path(base) / "chong" / "chong.toml"
+
+
+def _is_system() -> bool:
+    return os.geteuid() == 0 or os.access(SYSTEM_STATE, os.W_OK)
 
 
 def default_runtime_dir(node: str, state: Path) -> Path:

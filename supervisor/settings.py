@@ -3,68 +3,49 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from chong.store.buckets import BucketPolicy
+from chong.store.buckets import DEFAULT_NUM_BUCKETS, BucketPolicy
 from chong.store.errors import ConfigurationError
 from chong.supervisor.files import make_private
+from chong.supervisor.keys import DEFAULTS, FIELDS, Key
 from chong.supervisor.paths import Paths, default_node, default_runtime_dir, default_state_dir
-from chong.supervisor.submission import check_text
-
-NODE_LIMIT = 100
-MOST_SECONDS = 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Lengths of time are in seconds; None means the default that the property of the same name derives.
+    """What each field means, and its bounds, stand in the table of keys; ConfigurationError for a value outside.
 
-    owned_buckets: the buckets of this node, None for all. num_buckets: None adopts what the store has recorded.
-    max_parallel: runs at one time on the node; max_parallel_per_bucket: in each bucket, None for no limit.
-    lease_seconds: how long a run's lease lasts without renewal; renew_seconds: how often it is renewed.
-    modules: task modules beside those registered as entry points.
+    Lengths of time are in seconds, `keep_logs`, `keep_tasks` and `keep_spool` in days. None means no limit, for ever,
+    or the default that the property of the same name derives.
+
     worker_open_files: the soft limit of open files for workers, None for this process's own.
-    pass_env: names of this process's environment variables that tasks see beside the basic ones; may have a `*`.
-    cgroup: a cgroup v2 directory of our own, in which each run gets one; "auto" for this process's own where it was
-    delegated by systemd, "none" for no cgroups.
-    keep_logs, keep_tasks, keep_spool: days after which logs, finished tasks in the store and set-aside files go, None
-    for never. keep_logs_gib: how much all logs may take, the oldest go first.
     """
 
     node: str = field(default_factory=default_node)
-    owned_buckets: frozenset[int] | None = None
-    num_buckets: int | None = None
-    max_parallel: int = 16
-    max_parallel_per_bucket: int | None = None
-    lease_seconds: float = 30.0
-    renew_seconds: float | None = None
-    poll_seconds: float = 1.0
-    drain_seconds: float = 30.0
-    import_seconds: float = 60.0
-    modules: tuple[str, ...] = ()
+    owned_buckets: frozenset[int] | None = DEFAULTS["owned_buckets"]
+    num_buckets: int | None = DEFAULTS["num_buckets"]
+    max_parallel: int = DEFAULTS["max_parallel"]
+    max_parallel_per_bucket: int | None = DEFAULTS["max_parallel_per_bucket"]
+    lease_seconds: float = DEFAULTS["lease_seconds"]
+    renew_seconds: float | None = DEFAULTS["renew_seconds"]
+    poll_seconds: float = DEFAULTS["poll_seconds"]
+    drain_seconds: float = DEFAULTS["drain_seconds"]
+    import_seconds: float = DEFAULTS["import_seconds"]
+    modules: tuple[str, ...] = DEFAULTS["modules"]
     worker_open_files: int | None = None
-    pass_env: tuple[str, ...] = ()
-    cgroup: str = "auto"
-    keep_logs: float | None = 30.0
-    keep_logs_gib: float | None = 10.0
-    keep_tasks: float | None = None
-    keep_spool: float | None = 30.0
-    state_dir: Path | None = None
-    runtime_dir: Path | None = None
+    pass_env: tuple[str, ...] = DEFAULTS["pass_env"]
+    cgroup: str = DEFAULTS["cgroup"]
+    keep_logs: float | None = DEFAULTS["keep_logs"]
+    keep_logs_gib: float | None = DEFAULTS["keep_logs_gib"]
+    keep_tasks: float | None = DEFAULTS["keep_tasks"]
+    keep_spool: float | None = DEFAULTS["keep_spool"]
+    state_dir: Path | None = DEFAULTS["state_dir"]
+    runtime_dir: Path | None = DEFAULTS["runtime_dir"]
 
     def __post_init__(self) -> None:
-        check_text("node", self.node, NODE_LIMIT)
-        if "/" in self.node or self.node in {".", ".."}:  # it names a directory below the runtime root
-            raise ConfigurationError(f"node: expected a name without a slash, got {self.node!r}")
-        self._check_at_least("max parallel", self.max_parallel, 1)
-        if self.max_parallel_per_bucket is not None:
-            self._check_at_least("max parallel per bucket", self.max_parallel_per_bucket, 1)
-        for what in ("lease_seconds", "poll_seconds", "import_seconds", "renewal"):
-            seconds = getattr(self, what)
-            if not 0 < seconds <= MOST_SECONDS:
-                told = what.replace("_", " ")
-                raise ConfigurationError(f"{told}: expected more than 0 and at most {MOST_SECONDS}, got {seconds}")
-        if not 0 <= self.drain_seconds <= MOST_SECONDS:
-            raise ConfigurationError(f"drain seconds: expected 0 to {MOST_SECONDS}, got {self.drain_seconds}")
+        for field_name, key in FIELDS.items():
+            _check(key, field_name, getattr(self, field_name))
         # A lease must survive two lost renewals; a ttl close to the interval made others judge the living dead.
         if self.renewal > self.lease_seconds / 3:
             raise ConfigurationError(
@@ -92,16 +73,30 @@ class Settings:
         state = self.state_dir or default_state_dir()
         return Paths(state, self.runtime_dir or default_runtime_dir(self.node, state))
 
+    def agreed_policy(self, recorded: int | None) -> BucketPolicy:
+        """The deployment's number of buckets; ConfigurationError when it contradicts ours, or our ownership."""
+        policy = BucketPolicy(self.num_buckets or recorded or DEFAULT_NUM_BUCKETS)
+        if recorded not in (None, policy.num_buckets):
+            raise ConfigurationError(
+                f"number of buckets: expected {recorded} as the deployment has recorded, got {policy.num_buckets}"
+            )
+        policy.check_owned(self.owned_buckets)
+        return policy
+
     def make_directories(self) -> None:
         """Make sure of the node's directories, ours alone; ConfigurationError otherwise."""
         paths = self.paths
         for directory in (paths.state, paths.runtime, paths.logs, paths.runs, paths.accepted, paths.checkpoints):
             make_private(directory)
 
-    @staticmethod
-    def _check_at_least(what: str, value: int, least: int) -> None:
-        if value < least:
-            raise ConfigurationError(f"{what}: expected at least {least}, got {value}")
+
+def _check(key: Key, field_name: str, value: Any) -> None:
+    if value is None:
+        return
+    try:
+        key.check(value)
+    except ValueError as error:
+        raise ConfigurationError(f"{field_name.replace('_', ' ')}: {error}") from None
 
 
 def owned(buckets: Iterable[int] | None) -> frozenset[int] | None:

@@ -42,13 +42,19 @@ class Submission:
 
 def check_text(what: str, value: object, limit: int) -> None:
     """One printable line of 1 to `limit` characters, or ConfigurationError."""
+    fault = fault_of_text(value, limit)
+    if fault is not None:
+        raise ConfigurationError(f"{what}: {fault}")
+
+
+def fault_of_text(value: object, limit: int) -> str | None:
+    """What keeps `value` from being one printable line of 1 to `limit` characters: expected and got."""
     if not isinstance(value, str):
-        raise ConfigurationError(f"{what}: expected text, got {type(value).__name__}")
+        return f"expected text, got {type(value).__name__}"
     if not 1 <= len(value) <= limit:
-        raise ConfigurationError(f"{what}: expected 1 to {limit} characters, got {len(value)}")
+        return f"expected 1 to {limit} characters, got {len(value)}"
     bad = next((char for char in value if unicodedata.category(char) in _CONTROL), None)
-    if bad is not None:
-        raise ConfigurationError(f"{what}: expected no control characters, got {bad!r}")
+    return None if bad is None else f"expected no control characters, got {bad!r}"
 
 
 def _check_params(params: object) -> None:

@@ -166,6 +166,7 @@ def clean_environment(state: Path, extra: dict[str, str] | None = None) -> dict[
         "LANG": "C.UTF-8",
         "HOME": str(state),
         "CHONG_STATE_DIR": str(state),
+        "CHONG_CONFIG": "/dev/null",
         **(extra or {}),
     }
 

@@ -45,6 +45,7 @@ def chong(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         monkeypatch.delenv(f"CHONG_{name}", raising=False)
     monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.setenv("CHONG_STATE_DIR", str(world.state))
+    monkeypatch.setenv("CHONG_CONFIG", "/dev/null")
 
     def called(*args: str) -> Answer:
         capsys.readouterr()

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chong.cli.complaint import without_secret
 from chong.cli.render import Cell, Column, clip, escape, json_text, table, width_of
 from chong.cli.times import span
+from chong.supervisor.oneline import without_secret
 
 COLUMNS = (Column("ID"), Column("NAME", floor=4), Column("N", right=True))
 

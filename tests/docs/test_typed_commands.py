@@ -46,13 +46,14 @@ def test_command_and_options_exist(line: str) -> None:
     """No page names a command or an option that this version does not have."""
     program, *words = shlex.split(line)
     command: click.Command = PROGRAMS[program]
-    if isinstance(command, click.Group):
-        name = next(word for word in words if not word.startswith("-"))
-        found = command.get_command(click.Context(command), name)
-        assert found is not None, f"chong has no command {name}"
-        known = options_of(command) | options_of(found)
-    else:
-        known = options_of(command)
+    known, rest = options_of(command), iter(words)
+    while isinstance(command, click.Group):
+        ctx = click.Context(command)
+        name = next((word for word in rest if word in command.list_commands(ctx)), None)
+        assert name is not None, "it names no command of this version"
+        found = command.get_command(ctx, name)
+        assert found is not None
+        command, known = found, known | options_of(found)
     assert {word for word in words if re.match(r"--?[a-z]", word)} <= known | {"--help"}
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from chong.store.model import FailureKind
 from chong.supervisor import main as supervisor
+from chong.supervisor.configcheck import alarms, faults
+from chong.supervisor.configfile import load
 from chong.worker import TaskContext
 from chong.worker.options import Options
 
@@ -57,6 +59,14 @@ def test_every_attribute_of_the_context_is_named(attribute: str) -> None:
 def test_every_kind_of_failure_is_named(kind: FailureKind) -> None:
     """Whatever `chong show` says of a failure can be looked up."""
     assert f"`{kind}`" in rows(TASKS, "How an end is judged")
+
+
+def test_the_example_of_a_file_has_nothing_to_complain_about(tmp_path: Path) -> None:
+    """It is what people copy."""
+    examples = re.findall(r"```toml\n(.*?)```", OPERATING, re.DOTALL)
+    (tmp_path / "chong.toml").write_text(examples[0])
+    file = load(tmp_path / "chong.toml")
+    assert (len(file.nodes), [*faults(file), *alarms(file)]) == (3, [])
 
 
 def test_every_event_of_the_log_is_named_and_no_other() -> None:

@@ -89,6 +89,7 @@ class Bench:
             "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]),
             "NODE_JOURNAL": str(self.journal_path),
             "NODE_BENCH": str(self.root),
+            "CHONG_CONFIG": "/dev/null",
         }
 
     @cached_property

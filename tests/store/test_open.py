@@ -9,7 +9,7 @@ import pytest
 import chong.store
 from chong.store.errors import ConfigurationError
 from chong.store.memory import InMemoryTaskStore
-from chong.store.open import open_store
+from chong.store.open import file_of, open_store
 from chong.store.queries import load_queries
 from chong.store.specimens import SetClock, stored_run
 from chong.store.sqlite import SqliteTaskStore
@@ -126,3 +126,12 @@ class TestQueries:
         shared = {"snapshot", "past", "get_many", "deployment_create"}
         strangers = {name for name in set(load_queries("sqlite")) - shared if not any(map(name.startswith, methods))}
         assert strangers == set()
+
+
+@pytest.mark.parametrize(
+    ("address", "file"),
+    [("a.db", "a.db"), ("/x/a.db", "/x/a.db"), ("sqlite:////x/a.db", "/x/a.db"), ("sqlite:///a.db", "a.db")],
+)
+def test_the_file_of_an_address_is_known_without_opening_it(address, file):
+    """Whoever only asks whether there is one must not make it; other stores have none."""
+    assert (str(file_of(address)), file_of("memory:"), file_of("postgresql://h/x")) == (file, None, None)

@@ -6,8 +6,9 @@ import pytest
 
 from chong.store.errors import ConfigurationError
 from chong.supervisor import paths as paths_module
+from chong.supervisor.keys import NODE_LIMIT
 from chong.supervisor.paths import Paths, default_node, default_runtime_dir, default_state_dir
-from chong.supervisor.settings import NODE_LIMIT, Settings, owned
+from chong.supervisor.settings import Settings, owned
 
 
 def refusal(**facts):
@@ -24,8 +25,8 @@ class TestBounds:
             ({"node": "n" * 101}, f"node: expected 1 to {NODE_LIMIT} characters, got 101"),
             ({"node": "a/b"}, "node: expected a name without a slash, got 'a/b'"),
             ({"node": "a\n"}, r"node: expected no control characters, got '\n'"),
-            ({"max_parallel": 0}, "max parallel: expected at least 1, got 0"),
-            ({"max_parallel_per_bucket": 0}, "max parallel per bucket: expected at least 1, got 0"),
+            ({"max_parallel": 0}, "max parallel: expected 1 to 100000, got 0"),
+            ({"max_parallel_per_bucket": 0}, "max parallel per bucket: expected 1 to 100000, got 0"),
             ({"lease_seconds": 0}, "lease seconds: expected more than 0 and at most 86400, got 0"),
             ({"lease_seconds": float("nan")}, "lease seconds: expected more than 0 and at most 86400, got nan"),
             (
@@ -34,10 +35,10 @@ class TestBounds:
             ),
             ({"poll_seconds": -1}, "poll seconds: expected more than 0 and at most 86400, got -1"),
             ({"import_seconds": 0}, "import seconds: expected more than 0 and at most 86400, got 0"),
-            ({"renew_seconds": 0}, "renewal: expected more than 0 and at most 86400, got 0"),
+            ({"renew_seconds": 0}, "renew seconds: expected more than 0 and at most 86400, got 0"),
             ({"drain_seconds": -1}, "drain seconds: expected 0 to 86400, got -1"),
             ({"renew_seconds": 11}, "renew seconds: expected at most a third of the lease of 30, got 11"),
-            ({"num_buckets": 0}, "number of buckets: expected 1 to 65536, got 0"),
+            ({"num_buckets": 0}, "num buckets: expected 1 to 65536, got 0"),
             ({"num_buckets": 4, "owned_buckets": frozenset({3, 4})}, "owned buckets: expected 0 to 3, got 4"),
             (
                 {"num_buckets": 4, "owned_buckets": frozenset()},

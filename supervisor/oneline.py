@@ -1,0 +1,24 @@
+"""An error as one line: nothing in it that could command a terminal, and no secret."""
+
+import re
+
+# Up to the last "@": a password that should have been percent-encoded is still a password.
+_URL_SECRET = re.compile(r"(://[^:@/\s]*:)\S*(@)")
+_WORD_SECRET = re.compile(r"(password\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&;]+)", re.IGNORECASE)
+
+
+def without_secret(text: str) -> str:
+    """`text` with the password of every DSN in it hidden, however the text came by it."""
+    return _WORD_SECRET.sub(r"\1***", _URL_SECRET.sub(r"\1***\2", text))
+
+
+def one_line(text: str) -> str:
+    """`text` on one line, without a secret; control, format and surrogate characters as escapes."""
+    line = " ".join(without_secret(text).split())
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in line)
+
+
+def sentence(text: str) -> str:
+    """What click says, in the form of our own errors: it begins small and ends without a full stop."""
+    text = text.rstrip(".")
+    return text[:1].lower() + text[1:]

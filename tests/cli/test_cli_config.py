@@ -1,0 +1,215 @@
+"""`chong config`, `chong completion`, and chong.toml as every command reads it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli_world import World, call, clean_environment
+
+from chong.cli.completion import PROGRAMS, SHELLS, script
+from chong.cli.main import COMMANDS
+from chong.supervisor.keys import KEYS
+
+FLEET = """\
+num_buckets = 64
+[nodes.node-a]
+owned_buckets = "0-15"
+[nodes.node-b]
+owned_buckets = "16-63"
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    made = tmp_path / "chong.toml"
+    made.write_text(FLEET)
+    return made
+
+
+class TestCheck:
+    def test_a_good_file_is_praised_in_one_line(self, chong, file):
+        """With the nodes that it serves; exit 0."""
+        answer = chong("config", "check", str(file))
+        assert (answer.code, answer.out, answer.err) == (0, f"{file}: ok, nodes node-a, node-b\n", "")
+
+    def test_a_bad_file_has_a_line_for_each_problem(self, chong, file):
+        """Of whatever node; exit 2."""
+        file.write_text(FLEET.replace("num_buckets", "num_bucket").replace("0-15", "5-0"))
+        answer = chong("config", "check", str(file))
+        assert (answer.code, answer.err) == (2, "")
+        assert answer.lines == [
+            f"{file}:1: num_bucket: unknown key, did you mean num_buckets?",
+            f"{file}:3: nodes.node-a.owned_buckets: bucket list: '5-0' runs backwards, did you mean 0-5?",
+        ]
+
+    def test_an_alarming_file_is_exit_1(self, chong, file):
+        """It can be used, and it is hardly what was meant."""
+        file.write_text(FLEET.replace("0-15", "0-16"))
+        answer = chong("config", "check", str(file))
+        assert (answer.code, answer.err) == (1, "")
+        assert answer.lines == [f"{file}: buckets 16 of 64 belong to node-a, node-b: expected one node each"]
+
+    def test_it_looks_at_the_file_in_use_by_default(self, chong, file, monkeypatch):
+        """Also at one that no other command would take."""
+        monkeypatch.setenv("CHONG_CONFIG", str(file))
+        assert chong("config", "check").code == 0
+        file.write_text("x")
+        assert chong("config", "check").code == chong("ps").code == 2
+
+    def test_without_any_file_it_says_so(self, tmp_path, monkeypatch):
+        """Nothing was checked, so nothing was found to be right."""
+        (tmp_path / "home").mkdir()
+        env = {"CHONG_CONFIG": "", "XDG_CONFIG_HOME": str(tmp_path / "home")}
+        answer = call(tmp_path, "config", "check", env=env)
+        if os.path.lexists("/etc/chong/chong.toml"):
+            pytest.skip("this machine has a file of its own")
+        assert (answer.code, answer.out) == (2, "")
+        assert answer.err == "chong: expected a FILE, --config or CHONG_CONFIG: no file lies in its usual place\n"
+
+    def test_neither_store_nor_directory_is_touched(self, chong, file, tmp_path):
+        """A file is checked where it is made, not where it is used."""
+        file.write_text(FLEET + f'state_dir = "{tmp_path}/none"\n')
+        assert chong("config", "check", str(file)).code == 0
+        assert not (tmp_path / "none").exists()
+
+
+class TestShow:
+    def test_every_setting_is_listed_with_its_origin(self, chong, file):
+        """In the order of the reference."""
+        rows = chong("--config", str(file), "--node", "node-a", "config", "show", "--json").json
+        assert [row["key"] for row in rows] == ["config", *KEYS]
+        shown = {row["key"]: (row["value"], row["origin"]) for row in rows}
+        assert shown["owned_buckets"] == ("0-15", f"{file}:3: nodes.node-a.owned_buckets")
+        assert shown["node"] == ("node-a", "--node")
+        assert shown["state_dir"][1] == "CHONG_STATE_DIR"
+        assert shown["lease_seconds"] == (30.0, "default")
+
+    def test_a_password_is_not_shown(self, chong, monkeypatch):
+        """Neither to people nor to programs."""
+        monkeypatch.setenv("CHONG_DB", "postgresql://u:s3cret@h/x?password=s3cret")
+        for answer in (chong("config", "show"), chong("config", "show", "--json")):
+            assert "postgresql://u:***@h/x?password=***" in answer.out
+            assert "s3cret" not in answer.out + answer.err
+
+    def test_a_mistyped_variable_is_remarked_on(self, chong, monkeypatch):
+        """Nobody else would ever read it."""
+        monkeypatch.setenv("CHONG_MAX_PARALEL", "3")
+        answer = chong("config", "show")
+        assert answer.code == 0
+        assert "CHONG_MAX_PARALEL is not known, did you mean CHONG_MAX_PARALLEL?" in answer.err
+
+    def test_a_file_that_does_not_know_the_node_is_remarked_on(self, chong, file):
+        """An operator's desk has the file and is no node."""
+        answer = chong("--config", str(file), "config", "show")
+        assert answer.code == 0
+        assert "no supervisor would start here" in answer.err
+
+
+class TestCommands:
+    def test_a_file_says_where_the_store_is_and_what_is_mine(self, world: World, tmp_path: Path):
+        """One file, and no option at all."""
+        file = tmp_path / "chong.toml"
+        file.write_text(FLEET + f'[nodes.desk]\nowned_buckets = "3"\ndb = "{world.path}"\n')
+        task = world.add(bucket=3, bucket_key="k")
+        world.add(bucket=4, bucket_key="l")
+        env = {"CHONG_STATE_DIR": str(tmp_path), "CHONG_CONFIG": str(file), "CHONG_NODE": "desk"}
+        assert [row["id"] for row in call(tmp_path, "ps", "--mine", "--json", env=env).json] == [task.id]
+
+    @pytest.mark.parametrize("command", sorted({*COMMANDS} - {"config", "completion"}))
+    def test_a_bad_file_stops_every_command(self, chong, file, command):
+        """Before its own words are looked at; nothing is done by half of a configuration."""
+        file.write_text("drain = [\n")
+        answer = chong("--config", str(file), command, "--bogus")
+        assert (answer.code, answer.out) == (2, "")
+        assert answer.err.startswith(f"chong: {file}: expected TOML: ")
+        assert answer.err.count("\n") == 1
+
+    def test_a_setting_of_supervisors_alone_is_passed_over(self, chong, file):
+        """A newer supervisor's bound does not keep an operator from looking."""
+        file.write_text("max_parallel = 0\n")
+        assert chong("--config", str(file), "ps").code == 0
+
+    def test_a_command_that_meets_no_file_loads_no_toml(self, world: World):
+        """`chong ps` is run by hand and by loops."""
+        code = "import sys; from chong.cli.main import run; print(run(['ps']), 'tomllib' in sys.modules)"
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=clean_environment(world.state), capture_output=True, text=True, check=True
+        )
+        assert done.stdout.splitlines()[-1] == "0 False"
+
+
+def completed(state: Path, words: str, **extra: str) -> list[str]:
+    """What a shell is offered for the last of these words; "_" stands for none yet."""
+    count = len(words.split()) - 1
+    env = {"_CHONG_COMPLETE": "bash_complete", "COMP_WORDS": words.replace("_", ""), "COMP_CWORD": str(count), **extra}
+    answer = call(state, env=env)
+    assert answer.err == ""
+    return [line.partition(",")[2] for line in answer.lines]
+
+
+class TestCompletion:
+    def test_commands_are_completed(self, tmp_path):
+        """All of them, or those that begin so; of a group, too."""
+        assert completed(tmp_path, "chong _") == list(COMMANDS)
+        assert completed(tmp_path, "chong re") == [name for name in COMMANDS if name.startswith("re")]
+        assert completed(tmp_path, "chong config _") == ["check", "show"]
+
+    def test_options_are_completed(self, tmp_path):
+        """Those of the group before the command, the command's own after it."""
+        assert completed(tmp_path, "chong --own") == ["--owned-buckets"]
+        assert {"--status", "--since"} <= set(completed(tmp_path, "chong --node x ps --s"))
+        assert completed(tmp_path, "chong config show --j") == ["--json"]
+
+    def test_a_broken_file_does_not_matter_to_a_shell(self, tmp_path):
+        """Its start-up file asks for the script, its user for a word."""
+        (tmp_path / "chong.toml").write_text("[")
+        env = {"CHONG_CONFIG": str(tmp_path / "chong.toml")}
+        assert completed(tmp_path, "chong p", **env)[0] == "ps"
+        assert call(tmp_path, "completion", "zsh", env=env).code == 0
+
+    def test_naming_the_commands_loads_none_of_them(self, tmp_path):
+        """A shell waits for the answer with every tab."""
+        code = (
+            "import sys; from chong.cli.main import run; run([]);"
+            "print(sorted(m for m in sys.modules if m.startswith(('chong.store', 'chong.cli.look'))), file=sys.stderr)"
+        )
+        env = {"_CHONG_COMPLETE": "bash_complete", "COMP_WORDS": "chong ", "COMP_CWORD": "1"}
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=clean_environment(tmp_path, env), capture_output=True, check=True
+        )
+        assert done.stderr == b"[]\n"
+
+    @pytest.mark.parametrize("shell", SHELLS)
+    def test_a_script_names_both_programs(self, chong, shell):
+        """And what they are asked with."""
+        answer = chong("completion", shell)
+        assert answer.code == 0
+        for program in PROGRAMS:
+            assert script(shell, program) in answer.out
+        assert f"_CHONG_COMPLETE={shell}_complete" in answer.out
+        assert f"_CHONG_SUPERVISOR_COMPLETE={shell}_complete" in answer.out
+
+    def test_bash_takes_the_script(self, tmp_path):
+        """The function that it registers offers the words of a real process."""
+        (tmp_path / "chong").write_text(f'#!/bin/sh\nexec {sys.executable} -m chong.cli "$@"\n')
+        (tmp_path / "chong").chmod(0o755)
+        text = (
+            'eval "$(chong completion bash)"; COMP_WORDS=(chong hist); COMP_CWORD=1; '
+            '_chong_completion chong; echo "${COMPREPLY[@]}"'
+        )
+        env = clean_environment(tmp_path) | {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+        done = subprocess.run(["bash", "--norc", "-c", text], env=env, capture_output=True, text=True, check=True)
+        assert (done.stdout, done.stderr) == ("history\n", "")
+
+    def test_the_supervisor_completes_its_options(self, tmp_path):
+        """By itself."""
+        env = {
+            "_CHONG_SUPERVISOR_COMPLETE": "bash_complete",
+            "COMP_WORDS": "chong-supervisor --max-parallel-",
+            "COMP_CWORD": "1",
+        }
+        program = Path(sys.executable).with_name("chong-supervisor")
+        done = subprocess.run([program], env=clean_environment(tmp_path, env), capture_output=True, check=False)
+        assert done.stdout == b"plain,--max-parallel-per-bucket\n"
