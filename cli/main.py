@@ -22,9 +22,11 @@ COMMANDS = {
     "stop": Entry("chong.cli.act", "stop", "Ask tasks to stop."),
     "pause": Entry("chong.cli.act", "pause", "Ask running tasks to pause at their next checkpoint."),
     "resume": Entry("chong.cli.act", "resume", "Ask paused tasks to go on."),
+    "hold": Entry("chong.cli.hold", "hold", "Let tasks of a name wait on this node."),
+    "unhold": Entry("chong.cli.hold", "unhold", "Let tasks of a held name start again on this node."),
     "buckets": Entry("chong.cli.survey", "buckets", "Show who owns each bucket and what is open there."),
     "nodes": Entry("chong.cli.survey", "nodes", "Show the nodes and which of them are alive."),
-    "tasks": Entry("chong.cli.survey", "tasks", "Show the task definitions of each node, and what failed to load."),
+    "tasks": Entry("chong.cli.survey", "tasks", "Show the task definitions of each node, with holds and errors."),
     "stats": Entry("chong.cli.survey", "stats", "Count the tasks in each status."),
     "reconcile": Entry("chong.cli.upkeep", "reconcile", "Call runs lost whose supervisor is dead."),
 }

@@ -15,6 +15,8 @@ K = TypeVar("K")
 class Front(Generic[K]):
     """A heap of names. An entry whose name has moved or left is dropped when it comes up, or when most are such."""
 
+    __slots__ = ("_entries", "_heap", "_tickets")
+
     def __init__(self) -> None:
         self._heap: list[tuple[Rank, int, K]] = []
         self._entries: dict[K, tuple[Rank, int, K]] = {}

@@ -38,6 +38,8 @@ class Line:
     turn: a number that stands for this line above it, instead of the rank of its first; None for none.
     """
 
+    __slots__ = ("above", "front", "gate", "key", "lines", "turn")
+
     def __init__(self, gate: Gate, key: Hashable = None, above: "Line | None" = None, turn: int | None = None) -> None:
         self.gate = gate
         self.key = key

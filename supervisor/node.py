@@ -11,16 +11,18 @@ from setproctitle import setproctitle
 from chong.store.buckets import BucketPolicy, format_buckets
 from chong.store.contract import TaskStore
 from chong.store.errors import ChongError, Refused, StoreUnavailable
-from chong.store.model import Action, Command, TaskSnapshot
+from chong.store.model import Action, CatalogueEntry, Command, TaskSnapshot
 from chong.supervisor import events as e
 from chong.supervisor.admission import Admission
 from chong.supervisor.catalogue import Catalogue
 from chong.supervisor.courier import Courier
+from chong.supervisor.gatekeeper import Gatekeeper
 from chong.supervisor.intake import Intake
 from chong.supervisor.loop import Loop
 from chong.supervisor.outbox import Outbox
 from chong.supervisor.processes import Processes
 from chong.supervisor.queue import TurnQueue
+from chong.supervisor.schedule import plans_of
 from chong.supervisor.spool import Spool
 from chong.supervisor.submission import Submission
 from chong.supervisor.task_state import TaskState
@@ -48,6 +50,7 @@ class Node:
         self.tasks = tasks
         self.processes: Processes
         self.courier: Courier
+        self.gatekeeper: Gatekeeper
         self.desynced: dict[str, str] = {}
         self.loop = loop
         self._store = store
@@ -56,6 +59,8 @@ class Node:
         self._queue = queue
         self._log = log
         self._title = ""
+        self._generation: int | None = None
+        """The one that new runs come from, as long as it lives."""
 
     @property
     def admission(self) -> Admission:
@@ -145,10 +150,13 @@ class Node:
 
     def catalogue_ready(self, generation: int, catalogue: Catalogue) -> None:
         self.intake.catalogue = catalogue
+        replaced, self._generation = self._generation, generation
         self._log.info("generation_ready", generation=generation, tasks=len(catalogue.tasks))
         for module, error in catalogue.errors.items():
             self._log.error("module_broken", module=module, error=error)
-        self.courier.do(partial(self._publish, catalogue))
+        if replaced is not None:  # else it only takes the place of one that died, with the same code
+            self.gatekeeper.new_code()
+        self.publish()
         self.intake.admit_early()
         for state in self.tasks.all():
             self.intake.enqueue(state.task.id)
@@ -161,15 +169,23 @@ class Node:
             self._log.info("generation_ended", generation=generation)
         else:
             self._log.error("forkserver_died", generation=generation, restart_in=restart_in)
+            self._generation = None if generation == self._generation else self._generation
 
-    def _publish(self, catalogue: Catalogue) -> None:
+    def publish(self) -> None:
+        """Show the definitions, and which of them are held or cannot be scheduled."""
+        catalogue = self.intake.catalogue
+        if catalogue is not None:
+            errors = plans_of(catalogue, self.admission)[1]
+            shown = catalogue.entries(self.admission.node, self.gatekeeper.texts(catalogue.tasks), errors)
+            self.courier.do(partial(self._publish, shown))
+
+    def _publish(self, entries: list[CatalogueEntry]) -> None:
         try:
-            self._store.publish_catalogue(self.admission.node, catalogue.entries(self.admission.node))
+            self._store.publish_catalogue(self.admission.node, entries)
         except ChongError as error:
             self.loop.call(partial(self._log.warning, "catalogue_not_published", error=str(error)))
             if isinstance(error, StoreUnavailable):
-                again = partial(self.courier.do, partial(self._publish, catalogue))
-                self.loop.call(partial(self.loop.later, PUBLISH_AGAIN, again))
+                self.loop.call(partial(self.loop.later, PUBLISH_AGAIN, self.publish))
 
     # --- from the store --------------------------------------------------------------------------------------
 

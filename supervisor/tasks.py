@@ -52,6 +52,8 @@ class Tasks:
         """Set by the controller, which joins the two."""
         self.on_due: Callable[[str], None]
         """Told of a task whose pause is over, which then is to be enqueued by the limits that count now."""
+        self.on_move: Callable[[e.SaveState], None]
+        """Told of each change of state that is about to be stored."""
         self._performers: dict[type, Callable[[TaskState, Any], None]] = {
             e.SaveState: self._save,
             e.AddNote: self._note,
@@ -141,6 +143,7 @@ class Tasks:
 
     def _save(self, state: TaskState, save: e.SaveState) -> None:
         self._outbox.add(save)
+        self.on_move(save)
         for transition in save.transitions:
             say = self._log.debug if transition.target in _QUIET else self._log.info
             say(

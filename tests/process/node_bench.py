@@ -24,6 +24,7 @@ from chong.store.ids import new_id
 from chong.store.model import Note, TaskSnapshot, Transition
 from chong.store.sqlite import SqliteTaskStore
 from chong.store.states import Status
+from chong.supervisor.control_client import ask_node
 from chong.supervisor.controller import Controller
 from chong.supervisor.paths import Paths
 
@@ -266,6 +267,16 @@ class InProcess(Bench):
     def submit(self, name: str, key: str | None = None, /, *, unique_key: str | None = None, **params: Any) -> str:
         assert self.controller.fault is None, "the main loop has ended"
         return self.controller.submit(name, key=key, params=params, unique_key=unique_key).id
+
+    def request(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Over the control socket."""
+        return ask_node(self.paths.control, request)
+
+    def ask(self, op: str, *names: str, by: str, reason: str | None = None) -> list[dict[str, Any]]:
+        """`hold` or `unhold` names; it waits until they are known."""
+        wait_until(lambda: self.controller._term.node.intake.catalogue, "the definitions")
+        facts: list[dict[str, Any]] = self.request({"op": op, "names": names, "by": by, "reason": reason})["names"]
+        return facts
 
     def submit_all(self, name: str, count: int, **params: Any) -> list[str]:
         return [self.submit(name, **params) for _ in range(count)]
