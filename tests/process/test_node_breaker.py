@@ -3,9 +3,16 @@
 import os
 import signal
 
+import pytest
 from node_bench import InProcess, S, wait_until
 
 from chong.supervisor.breaker import CRASHES
+
+
+@pytest.fixture
+def node(bench: InProcess) -> InProcess:
+    bench.crashes = CRASHES
+    return bench.start()
 
 
 def shown(node: InProcess, name: str) -> str:
