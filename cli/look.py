@@ -14,7 +14,7 @@ from chong.cli.reach import Reached, reach
 from chong.cli.runlog import read_log, tame
 from chong.cli.screen import print_json, print_lines, print_table, remark, shows_colour
 from chong.cli.taskrow import COLUMNS as TASK_COLUMNS
-from chong.cli.taskrow import task_row
+from chong.cli.taskrow import hold_on, holds_in, task_row
 from chong.cli.times import utc_now
 from chong.cli.trail import COLUMNS as TRAIL_COLUMNS
 from chong.cli.trail import trail_json, trail_rows
@@ -43,9 +43,12 @@ def ps(
     """
     with reach(call) as reached:
         tasks, more = _listed(reached, chosen, everything=everything, mine=mine, limit=limit)
+        holds = {} if as_json else holds_in(reached.store.catalogue())
     if as_json:
         return print_json(tasks)
-    print_table(TASK_COLUMNS, [task_row(task, utc_now(), full_id=full_id) for task in tasks])
+    now = utc_now()
+    rows = [task_row(task, now, full_id=full_id, is_held=hold_on(task, holds) is not None) for task in tasks]
+    print_table(TASK_COLUMNS, rows)
     if more:
         remark(f"only the first {limit} are shown; raise --limit, or choose by --name, --status, --bucket …")
     return None
@@ -78,9 +81,10 @@ def show(call: Invocation, part: str, *, as_json: bool) -> None:
     with reach(call) as reached:
         task = find_one(reached.store, part)
         commands = reached.store.commands(task.id)
+        hold = hold_on(task, holds_in(reached.store.catalogue(task.node)))
     if as_json:
-        return print_json({**view_of(task), "commands": commands})
-    return print_lines(fact_lines(task, commands, utc_now(), colour=shows_colour()))
+        return print_json({**view_of(task), "commands": commands, "hold": hold})
+    return print_lines(fact_lines(task, commands, hold, utc_now(), colour=shows_colour()))
 
 
 @click.command()

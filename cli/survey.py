@@ -49,6 +49,7 @@ _TASKS = (
     Column("PARAMETERS", floor=10),
     Column("OPTIONS", floor=10),
     Column("MODULE", floor=8),
+    Column("HOLD", floor=10),
     Column("ERROR", floor=10),
 )
 
@@ -141,7 +142,7 @@ def _node_cells(node: NodeRecord, declared: list[int] | None) -> list[Cell | str
 @json_option
 @click.pass_obj
 def tasks(call: Invocation, *, node: str | None, as_json: bool) -> None:
-    """Show the task definitions of each node, and what failed to load."""
+    """Show the task definitions of each node, with holds and errors."""
     with reach(call) as reached:
         entries = reached.store.catalogue(node)
     return print_json(entries) if as_json else print_table(_TASKS, [_task_cells(entry) for entry in entries])
@@ -153,8 +154,9 @@ def _task_cells(entry: CatalogueEntry) -> list[Cell | str]:
     }
     options = " ".join(f"{name}={_short(value)}" for name, value in sorted(said.items()))
     parameters = str(entry.options.get("parameters", ""))
+    hold = Cell(entry.hold or "", "wait" if entry.hold else None)
     error = Cell(entry.error or "", "bad" if entry.error else None)
-    return [entry.node, entry.name, parameters, options, entry.module, error]
+    return [entry.node, entry.name, parameters, options, entry.module, hold, error]
 
 
 def _is_default(name: str, value: object) -> bool:

@@ -1,12 +1,14 @@
 """One task as a line of a table."""
 
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from chong.cli.find import TAIL
 from chong.cli.render import Cell, Column
 from chong.cli.times import span
-from chong.store.model import Failure, Progress, TaskSnapshot
+from chong.store.model import CatalogueEntry, Failure, Progress, TaskSnapshot
 from chong.store.states import WAITING, Status
+from chong.supervisor.holds import EVERYTHING
 
 COLUMNS = (
     Column("ID"),
@@ -33,7 +35,7 @@ _STYLES = {
 }
 
 
-def task_row(task: TaskSnapshot, now: datetime, *, full_id: bool = False) -> list[Cell | str]:
+def task_row(task: TaskSnapshot, now: datetime, *, full_id: bool = False, is_held: bool = False) -> list[Cell | str]:
     """AGE is the time since the task was created, RAN how long its last attempt has been, or was, under way."""
     ran = ran_for(task, now)
     return [
@@ -41,7 +43,7 @@ def task_row(task: TaskSnapshot, now: datetime, *, full_id: bool = False) -> lis
         task.name,
         task.bucket_key or "",
         "" if task.bucket is None else str(task.bucket),
-        status_cell(task.status),
+        status_cell(task.status, is_held=is_held),
         f"{task.attempts_used}/{task.max_attempts}",
         span(now - task.created_at),
         "" if ran is None else span(ran),
@@ -51,8 +53,23 @@ def task_row(task: TaskSnapshot, now: datetime, *, full_id: bool = False) -> lis
     ]
 
 
-def status_cell(status: Status) -> Cell:
-    return Cell(status.value, _STYLES.get(status, "wait"))
+def status_cell(status: Status, *, is_held: bool = False) -> Cell:
+    return Cell(f"{status} (held)" if is_held else status.value, _STYLES.get(status, "wait"))
+
+
+Holds = Mapping[tuple[str, str], str]
+"""By node and name."""
+
+
+def holds_in(catalogue: Iterable[CatalogueEntry]) -> Holds:
+    return {(entry.node, entry.name): entry.hold for entry in catalogue if entry.hold}
+
+
+def hold_on(task: TaskSnapshot, holds: Holds) -> str | None:
+    """Why a waiting task does not start, where its name is held on its node."""
+    if task.status not in WAITING:
+        return None
+    return holds.get((task.node, task.name)) or holds.get((task.node, EVERYTHING))
 
 
 def ran_for(task: TaskSnapshot, now: datetime) -> timedelta | None:

@@ -55,14 +55,32 @@ class Catalogue:
         broken = "".join(f"; module {module} failed: {error}" for module, error in sorted(self.errors.items()))
         raise Refused(f"unknown task {name!r}{hint}{broken}"[:2000])
 
-    def entries(self, node: str) -> list[CatalogueEntry]:
-        """What the node publishes; a broken module is an entry without a name."""
-        good = [CatalogueEntry(node=node, name=t.name, module=t.module, options=_shown(t)) for t in self.tasks.values()]
+    def entries(self, node: str, holds: Mapping[str, str], errors: Mapping[str, str]) -> list[CatalogueEntry]:
+        """What the node publishes: definitions with holds and errors by name, broken modules in brackets.
+
+        A held name that nothing defines is shown too: its tasks may still wait.
+        """
+        good = [
+            CatalogueEntry(
+                node=node,
+                name=task.name,
+                module=task.module,
+                options=_shown(task),
+                error=errors.get(task.name),
+                hold=holds.get(task.name),
+            )
+            for task in self.tasks.values()
+        ]
         bad = [
             CatalogueEntry(node=node, name=f"({module})", module=module, error=error)
             for module, error in self.errors.items()
         ]
-        return good + bad
+        only_held = [
+            CatalogueEntry(node=node, name=name, module="", hold=text)
+            for name, text in holds.items()
+            if name not in self.tasks
+        ]
+        return good + bad + only_held
 
 
 def read_catalogue(path: Path) -> Catalogue:

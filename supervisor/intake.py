@@ -58,6 +58,7 @@ class Intake:
         self._outbox = outbox
         self._queue = queue
         self._tasks = tasks
+        tasks.on_due = self.enqueue
         self._log = log
         self._early: list[tuple[Submission, Settled]] = []
         self._unanswered: dict[str, list[Settled]] = {}

@@ -12,13 +12,14 @@ from setproctitle import setproctitle
 from chong.store.buckets import BucketPolicy, format_buckets
 from chong.store.contract import TaskStore
 from chong.store.errors import ChongError, Refused, StoreUnavailable
-from chong.store.model import Action, Command, TaskSnapshot
+from chong.store.model import Action, CatalogueEntry, Command, TaskSnapshot
 from chong.supervisor import events as e
 from chong.supervisor import operations
 from chong.supervisor.admission import Admission
 from chong.supervisor.catalogue import Catalogue
 from chong.supervisor.claim import claim_id
 from chong.supervisor.courier import Courier
+from chong.supervisor.gatekeeper import Gatekeeper
 from chong.supervisor.intake import Intake
 from chong.supervisor.loop import Loop
 from chong.supervisor.outbox import Outbox
@@ -26,6 +27,7 @@ from chong.supervisor.processes import Processes
 from chong.supervisor.queue import TurnQueue
 from chong.supervisor.registration import Registration
 from chong.supervisor.reloads import Reloaded, Settled
+from chong.supervisor.schedule import plans_of
 from chong.supervisor.spool import Spool
 from chong.supervisor.submission import Submission
 from chong.supervisor.task_state import TaskState
@@ -54,6 +56,7 @@ class Node:
         self.processes: Processes
         self.courier: Courier
         self.registration: Registration
+        self.gatekeeper: Gatekeeper
         self.desynced: dict[str, str] = {}
         self.loop = loop
         self._store = store
@@ -62,6 +65,8 @@ class Node:
         self._queue = queue
         self._log = log
         self._title = ""
+        self._generation: int | None = None
+        """The one that new runs come from, as long as it lives."""
 
     @property
     def admission(self) -> Admission:
@@ -155,10 +160,13 @@ class Node:
 
     def catalogue_ready(self, generation: int, catalogue: Catalogue) -> None:
         self.intake.catalogue = catalogue
+        replaced, self._generation = self._generation, generation
         self._log.info("generation_ready", generation=generation, tasks=len(catalogue.tasks))
         for module, error in catalogue.errors.items():
             self._log.error("module_broken", module=module, error=error)
-        self.courier.do(partial(self._publish, catalogue))
+        if replaced is not None:  # else it only takes the place of one that died, with the same code
+            self.gatekeeper.new_code()
+        self.publish()
         self.registration.show(generation)
         self.intake.admit_early()
         for state in self.tasks.all():
@@ -172,6 +180,7 @@ class Node:
             self._log.info("generation_ended", generation=generation)
         else:
             self._log.error("forkserver_died", generation=generation, restart_in=restart_in)
+            self._generation = None if generation == self._generation else self._generation
 
     def reload_failed(self, generation: int, why: str) -> None:
         self._log.error("reload_failed", generation=generation, error=why, live=self.processes.generations.live)
@@ -179,17 +188,21 @@ class Node:
     def reload_waits(self, alive: list[int]) -> None:
         self._log.warning("reload_waits", generations=alive)
 
-    def _publish(self, catalogue: Catalogue) -> None:
+    def publish(self) -> None:
+        """Show the definitions, and which of them are held or cannot be scheduled."""
+        catalogue = self.intake.catalogue
+        if catalogue is not None:
+            errors = plans_of(catalogue, self.admission)[1]
+            shown = catalogue.entries(self.admission.node, self.gatekeeper.texts(catalogue.tasks), errors)
+            self.courier.do(partial(self._publish, shown))
+
+    def _publish(self, entries: list[CatalogueEntry]) -> None:
         try:
-            self._store.publish_catalogue(self.admission.node, catalogue.entries(self.admission.node))
+            self._store.publish_catalogue(self.admission.node, entries)
         except ChongError as error:
             self.loop.call(partial(self._log.warning, "catalogue_not_published", error=str(error)))
             if isinstance(error, StoreUnavailable):
-                self.loop.call(partial(self.loop.later, PUBLISH_AGAIN, partial(self._publish_again, catalogue)))
-
-    def _publish_again(self, catalogue: Catalogue) -> None:
-        if catalogue is self.intake.catalogue:  # a newer one goes its own way
-            self.courier.do(partial(self._publish, catalogue))
+                self.loop.call(partial(self.loop.later, PUBLISH_AGAIN, self.publish))
 
     # --- from the store --------------------------------------------------------------------------------------
 

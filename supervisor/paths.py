@@ -28,6 +28,11 @@ class Paths:
         return self.state / "supervisor.lock"
 
     @property
+    def holds(self) -> Path:
+        """The names that must not start."""
+        return self.state / "holds.json"
+
+    @property
     def default_store(self) -> Path:
         return self.state / "chong.db"
 

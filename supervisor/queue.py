@@ -1,9 +1,13 @@
 """Which waiting task starts next: buckets take turns, within a bucket priority decides, then age."""
 
-import heapq
 import itertools
-from collections import Counter
 from dataclasses import dataclass
+from weakref import WeakValueDictionary
+
+from chong.supervisor.line import Gate, Line
+
+Slot = tuple[str | int | None, ...]
+"""What a gate counts the runs of: a kind, and its names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,102 +20,128 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a task counts: its bucket (None for keyless tasks), its name, and the limit of its definition."""
+    """Where a task counts: its bucket (None for keyless tasks), name and key, and the limits of its definition.
+
+    The limit per key does not bind tasks without one.
+    """
 
     bucket: int | None
     name: str
     max_parallel: int | None = None
+    key: str | None = None
+    max_parallel_per_key: int | None = None
 
 
 class TurnQueue:
     """Waiting tasks and the slots taken by runs.
 
-    Each bucket holds one heap per task name, so that a definition at its limit does not block others behind
-    it. Choosing looks at a bucket's names, never at its tasks: the cost does not grow with the backlog.
+    A tree: the node's buckets, in each its names, in each of these its keys, and there the tasks. Choosing looks at
+    who is in front, and once at each line whose gate has shut or opened since: the cost does not grow with the
+    backlog, only, where a definition is at its limit, with the number of buckets in which it waits.
     """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._heaps: dict[int | None, dict[str, list[tuple[int, int, str]]]] = {}
-        self._places: dict[str, tuple[Place, int]] = {}
-        self._taken: dict[str, Place] = {}
-        self._per_bucket: Counter[int | None] = Counter()
-        self._per_name: Counter[str] = Counter()
+        self._root = Line(Gate(limits.node))
+        # A gate lives as long as a line, a run or a hold has it.
+        self._gates: WeakValueDictionary[Slot, Gate] = WeakValueDictionary()
+        self._held: dict[str, Gate] = {}
+        self._waiting: dict[str, Line] = {}
+        self._taken: dict[str, tuple[Gate, ...]] = {}
         self._order = itertools.count()
+        self._turns = itertools.count()
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._waiting)
 
     @property
     def running(self) -> int:
         return len(self._taken)
 
     def put(self, task_id: str, place: Place, priority: int = 0) -> None:
-        """Let a task wait; higher priorities come first. One that waits already keeps its turn, with its new limit."""
-        if task_id in self._places:
-            self._places[task_id] = (place, self._places[task_id][1])
-            return
-        order = next(self._order)
-        self._places[task_id] = (place, order)
-        names = self._heaps.setdefault(place.bucket, {})
-        heapq.heappush(names.setdefault(place.name, []), (-priority, order, task_id))
+        """Let a task wait; higher priorities come first.
+
+        One that waits already stays where it is, and the limits of its place are those that count from now on.
+        """
+        line = self._line_of(place)
+        if task_id not in self._waiting:
+            self._waiting[task_id] = line
+            line.front.put(task_id, (-priority, next(self._order)))
+            line.announce()
 
     def remove(self, task_id: str) -> None:
-        """Forget a waiting task; its entry in the heap is dropped when it comes up."""
-        self._places.pop(task_id, None)
+        """Forget a waiting task."""
+        line = self._waiting.pop(task_id, None)
+        if line is not None:
+            line.front.drop(task_id)
+            line.leave()
 
     def take(self) -> str | None:
         """The next task that may start, which then holds a slot until `free`; None when none may."""
-        if len(self._taken) >= self._limits.node:
+        if not self._root.gate.is_open or self._root.settle() is None:
             return None
-        for bucket in list(self._heaps):
-            task_id = self._take_from(bucket)
-            if task_id is not None:
-                return task_id
-        return None
+        task_id = self._root.first_task()
+        if task_id is None:
+            raise AssertionError("a line that settled has somebody in front")
+        gates = []
+        line: Line | None = self._waiting[task_id]
+        while line is not None:
+            gates.append(line.gate)
+            if line.turn is not None:
+                line.turn = next(self._turns)
+            line = line.above
+        self._occupy(task_id, gates)
+        return task_id
 
     def occupy(self, task_id: str, place: Place) -> None:
         """Count a run that was not taken from here (one that a former term had started)."""
-        self.remove(task_id)
-        self._taken[task_id] = place
-        self._per_bucket[place.bucket] += 1
-        self._per_name[place.name] += 1
+        self._occupy(task_id, [self._root.gate, *(self._gate(slot) for slot, _ in self._path(place))])
 
     def free(self, task_id: str) -> None:
         """Give back the slot of a run, if it holds one."""
-        place = self._taken.pop(task_id, None)
-        if place is not None:
-            self._per_bucket[place.bucket] -= 1
-            self._per_name[place.name] -= 1
+        for gate in self._taken.pop(task_id, ()):
+            gate.free()
 
-    def _take_from(self, bucket: int | None) -> str | None:
-        limit = self._limits.per_bucket
-        if limit is not None and self._per_bucket[bucket] >= limit:
-            return None
-        names = self._heaps[bucket]
-        candidates = [heap[0] for name in list(names) if (heap := self._pruned(names, name)) and self._may_start(heap)]
-        if not names:
-            del self._heaps[bucket]
-        if not candidates:
-            return None
-        task_id = min(candidates)[2]
-        place = self._places[task_id][0]
-        heapq.heappop(names[place.name])
-        self._to_the_end(bucket)
-        self.occupy(task_id, place)
-        return task_id
+    def hold(self, name: str | None) -> None:
+        """Let nothing of this name start, of any name for None; what runs is left alone."""
+        gate = self._root.gate if name is None else self._held.setdefault(name, self._gate(("name", name)))
+        gate.is_held = True
 
-    def _may_start(self, heap: list[tuple[int, int, str]]) -> bool:
-        place = self._places[heap[0][2]][0]
-        return place.max_parallel is None or self._per_name[place.name] < place.max_parallel
+    def unhold(self, name: str | None) -> None:
+        gate = self._root.gate if name is None else self._held.pop(name, None)
+        if gate is not None:
+            gate.is_held = False
+            gate.stir()
 
-    def _pruned(self, names: dict[str, list[tuple[int, int, str]]], name: str) -> list[tuple[int, int, str]]:
-        heap = names[name]
-        while heap and self._places.get(heap[0][2], (None, None))[1] != heap[0][1]:
-            heapq.heappop(heap)
-        if not heap:
-            del names[name]
-        return heap
+    def _occupy(self, task_id: str, gates: list[Gate]) -> None:
+        self._taken[task_id] = tuple(gates)
+        for gate in gates:
+            gate.taken += 1
+        self.remove(task_id)
 
-    def _to_the_end(self, bucket: int | None) -> None:
-        self._heaps[bucket] = self._heaps.pop(bucket)
+    def _line_of(self, place: Place) -> Line:
+        line = self._root
+        for slot, limit in self._path(place):
+            below = line.lines.get(slot[-1])
+            if below is None:
+                turn = next(self._turns) if line is self._root else None
+                below = line.lines[slot[-1]] = Line(self._gate(slot), slot[-1], line, turn)
+            if below.gate.limit != limit:
+                below.gate.limit = limit
+                below.gate.stir()
+            line = below
+        return line
+
+    def _gate(self, slot: Slot) -> Gate:
+        gate = self._gates.get(slot)
+        if gate is None:
+            gate = self._gates[slot] = Gate()
+        return gate
+
+    def _path(self, place: Place) -> list[tuple[Slot, int | None]]:
+        """What a run of this place takes a slot of, from the outside in, with its limit."""
+        return [
+            (("bucket", place.bucket), self._limits.per_bucket),
+            (("name", place.name), place.max_parallel),
+            (("key", place.name, place.key), None if place.key is None else place.max_parallel_per_key),
+        ]

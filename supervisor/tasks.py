@@ -51,6 +51,10 @@ class Tasks:
         """The tasks whose leases are ours, for the lease keeper's thread: replaced whole, never changed."""
         self.processes: Processes
         """Set by the controller, which joins the two."""
+        self.on_due: Callable[[str], None]
+        """Told of a task whose pause is over, which then is to be enqueued by the limits that count now."""
+        self.on_move: Callable[[e.SaveState], None]
+        """Told of each change of state that is about to be stored."""
         self._performers: dict[type, Callable[[TaskState, Any], None]] = {
             e.SaveState: self._save,
             e.AddNote: self._note,
@@ -146,6 +150,7 @@ class Tasks:
 
     def _save(self, state: TaskState, save: e.SaveState) -> None:
         self._outbox.add(save)
+        self.on_move(save)
         for transition in save.transitions:
             say = self._log.debug if transition.target in _QUIET else self._log.info
             say(
@@ -232,7 +237,7 @@ class Tasks:
     def enqueue_later(self, task_id: str, delay: float) -> None:
         """Let a waiting task compete for a slot after `delay` seconds, whatever else would queue it before."""
         self.put(replace(self._states[task_id], not_before=time.monotonic() + delay))
-        self._loop.later(delay, partial(self.enqueue, task_id))
+        self._loop.later(delay, partial(self.on_due, task_id))
 
     def enqueue(self, task_id: str) -> None:
         """Let a waiting task compete for a slot, unless it is to wait a while longer."""
@@ -284,4 +289,5 @@ _QUIET = frozenset({Status.QUEUED, Status.STARTING, Status.RUNNING})
 
 
 def place_of(state: TaskState) -> Place:
-    return Place(state.task.bucket, state.task.name, state.options.max_parallel)
+    task, options = state.task, state.options
+    return Place(task.bucket, task.name, options.max_parallel, task.bucket_key, options.max_parallel_per_key)

@@ -26,7 +26,10 @@ from chong.supervisor.admission import Admission
 from chong.supervisor.commands import CommandPoller
 from chong.supervisor.control import Control
 from chong.supervisor.courier import Courier
+from chong.supervisor.firings import Firings
 from chong.supervisor.forkservers import attach_all, locked_generations
+from chong.supervisor.gatekeeper import Gatekeeper
+from chong.supervisor.holds import Holds
 from chong.supervisor.identity import pin_identity
 from chong.supervisor.intake import Intake
 from chong.supervisor.leases import LeaseKeeper
@@ -109,11 +112,21 @@ class Term:
             tasks=self._tasks,
             log=self._log,
         )
+        self._gatekeeper = self.node.gatekeeper = Gatekeeper(
+            term=self.name,
+            holds=Holds(paths.holds),
+            queue=self.queue,
+            tasks=self._tasks,
+            intake=intake,
+            on_change=self.node.publish,
+            log=self._log,
+        )
+        self.firings = Firings(loop=self.loop, store=self._store, intake=intake, tasks=self._tasks, log=self._log)
         self._processes = Processes(self.loop, self._settings, self.name, self.node)
         self._courier = Courier(self.loop, self._store, self.name, self._outbox, self.node)
         # Each of the three calls the others: the node is told of its parts once they exist.
         self._tasks.processes = self.node.processes = self._processes
-        self.node.courier = intake.courier = self._courier
+        self.node.courier = intake.courier = self.firings.courier = self._courier
 
     def _make_tickers(self) -> None:
         settings, loop = self._settings, self.loop
@@ -160,6 +173,7 @@ class Term:
         try:
             self._lock = NodeLock(paths.lock, self._settings.node)
             self._node_id = pin_identity(paths.identity, self._settings.node).node_id
+            self._gatekeeper.begin()
             memos, scene = self._attach(self._lock)
             self._last.callback(self._processes.close)
             self._takeover = Takeover(self.name, self._epoch, paths, memos)
@@ -171,6 +185,7 @@ class Term:
             self._last.callback(self._control.close)
             self.loop.call(self._processes.generations.begin)
             self.loop.call(self._look_after_directories)
+            self.loop.call(self.firings.look)
             self._thread.start()
             self._courier.do(partial(self._contact, scene))
             self._met.result()
@@ -179,7 +194,14 @@ class Term:
             raise
 
     def _operations(self) -> Operations:
-        return Operations({"submit": self.node.intake.submit_request, "reload": self.node.reload_request})
+        return Operations(
+            {
+                "submit": self.node.intake.submit_request,
+                "reload": self.node.reload_request,
+                "hold": self._gatekeeper.hold_request,
+                "unhold": self._gatekeeper.unhold_request,
+            }
+        )
 
     def _look_after_directories(self) -> None:
         """Somebody may clear them under a running node: then clients would find nobody, and no worker could start."""

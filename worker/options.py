@@ -15,6 +15,8 @@ KEY_LIMIT = 500
 ENV_LIMIT = 8192
 LOG_MAX = 16 * 1024 * 1024
 LEAST_LOG = 64 * 1024
+LEAST_INTERVAL = 1
+"""Seconds between two firings of a schedule: each is a row in the store."""
 RETRY_KINDS = ("exception", "timeout", "crashed", "start_timeout")
 """The kinds of failure that a further attempt may mend."""
 
@@ -108,6 +110,13 @@ def _above_zero(value: Duration) -> float:
     seconds = parse_duration(value)
     if seconds == 0:
         raise ValueError(f"expected more than 0, got {value!r}")
+    return seconds
+
+
+def _interval(value: Duration) -> float:
+    seconds = parse_duration(value)
+    if seconds < LEAST_INTERVAL:
+        raise ValueError(f"expected at least {LEAST_INTERVAL}s, got {value!r}")
     return seconds
 
 
@@ -229,6 +238,6 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "log_max": _size(LEAST_LOG),
     "interruptible": _flag,
     "fork_safe": _flag,
-    "every": _above_zero,
+    "every": _interval,
     "keys": _texts(KEY_LIMIT),
 }

@@ -128,3 +128,39 @@ def test_hold_of_a_key_by_another_node_is_refused(place: Supervised):
     assert (keyless.code, keyless.err.count("\n")) == (2, 1)
     assert "0-3" in keyless.err
     wait_until(lambda: node.cli("ps", "--json").json == [], "an idle node")
+
+
+def test_held_work_is_seen_to_wait_until_it_is_released(shared: Supervised):
+    """By whom, since when, why: in `ps`, `show` and `tasks`, from wherever the store is reached."""
+    held = shared.cli("hold", "noop", "--reason", "too many mails", "--as", "olga")
+    assert (held.code, held.err) == (0, "")
+    assert held.out.startswith("noop: held, 0 tasks waiting: too many mails; by olga since ")
+    task_id = shared.submit("noop")
+    wait_until(lambda: "too many mails" in shared.cli("tasks", "--json").out, "the hold in the catalogue")
+    assert "queued (held)" in shared.cli("ps").out
+    assert "too many mails; by olga since " in shared.cli("show", task_id).out
+    assert "held already, 1 task waiting" in shared.cli("hold", "noop", "--as", "eve").out
+    assert shared.cli("unhold", "noop").out == "noop: released, 1 task waiting for a slot\n"
+    assert shared.end_of(task_id).status is S.SUCCEEDED
+    assert shared.cli("unhold", "noop").out == "noop: was not held\n"
+
+
+def test_an_unknown_name_is_not_held(shared: Supervised):
+    """One line with the nearest name, and exit 1."""
+    answer = shared.cli("hold", "noob")
+    assert (answer.code, answer.out) == (1, "")
+    assert "did you mean 'noop'" in answer.err
+    assert answer.err.count("\n") == 1
+
+
+def test_everything_can_be_held(shared: Supervised):
+    """Beside single names, which stay held when it is released."""
+    assert shared.cli("hold", "*", "noop", "--as", "olga").code == 0
+    assert "noop: released, but everything is held: by olga since " in shared.cli("unhold", "noop").out
+    assert shared.cli("hold", "noop").code == 0
+    task_id = shared.submit("noop")
+    assert shared.cli("unhold", "*").code == 0
+    assert shared.cli("submit", "end", "-p", "how=nan", "--wait").code == 1
+    assert shared.task(task_id).status is S.QUEUED
+    assert shared.cli("unhold", "noop").code == 0
+    assert shared.end_of(task_id).status is S.SUCCEEDED

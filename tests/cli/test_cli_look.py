@@ -5,13 +5,13 @@ import os
 import pty
 import re
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from cli_world import S, World, clean_environment
 
-from chong.store.model import Beat, Note, Progress, TaskSnapshot, Usage
+from chong.store.model import Beat, CatalogueEntry, Note, Progress, TaskSnapshot, Usage
 from chong.supervisor.identity import pin_identity
 
 FIELDS = {field.name for field in fields(TaskSnapshot)}
@@ -130,8 +130,46 @@ def test_show_tells_all(world: World, chong):
     assert "    Traceback:\n      boom\n" in failed
     assert '"pages": 3' in chong("show", world.add(status=S.SUCCEEDED).id).out
     found = chong("show", running.id, "--json").json
-    assert set(found) == FIELDS | {"commands"}
+    assert set(found) == FIELDS | {"commands", "hold"}
     assert found["commands"][0]["issued_by"] == "eve"
+
+
+@pytest.fixture
+def held(world: World) -> World:
+    """`mail` is held on node-a, and not on node-b."""
+    entry = CatalogueEntry(node="node-a", name="mail", module="m", hold="spam; by olga@desk since today")
+    world.store.publish_catalogue("node-a", [entry])
+    world.store.publish_catalogue("node-b", [replace(entry, node="node-b", hold=None)])
+    return world
+
+
+def test_ps_marks_what_waits_because_its_name_is_held(held: World, chong):
+    """On that node, of that name, and only while it waits; JSON has the snapshot's fields and no others."""
+    for status in (S.QUEUED, S.RETRYING, S.RUNNING):
+        held.add("mail", status)
+    held.add("mail", S.QUEUED, node="node-b")
+    held.add("post", S.QUEUED)
+    shown = [line.split("  ") for line in chong("ps").lines[1:]]
+    marked = sorted(word.strip() for words in shown for word in words if "(held)" in word)
+    assert marked == ["queued (held)", "retrying (held)"]
+    assert all(set(row) == FIELDS for row in chong("ps", "--json").json)
+
+
+def test_show_says_why_a_task_is_held(held: World, chong):
+    """In JSON beside the snapshot; null when it is not."""
+    waiting, running = held.add("mail", S.QUEUED), held.add("mail", S.RUNNING)
+    assert "spam; by olga@desk since today" in chong("show", waiting.id).out
+    assert chong("show", waiting.id, "--json").json["hold"] == "spam; by olga@desk since today"
+    assert chong("show", running.id, "--json").json["hold"] is None
+    assert "olga@desk" not in chong("show", running.id).out
+
+
+def test_a_hold_of_everything_marks_every_waiting_task(world: World, chong):
+    """Whether its name is defined or not."""
+    everything = CatalogueEntry(node="node-a", name="*", module="", hold="by eve since today")
+    world.store.publish_catalogue("node-a", [everything])
+    world.add("whatever", S.QUEUED)
+    assert "queued (held)" in chong("ps").out
 
 
 def test_history_has_rows_and_merged_notes(world: World, chong):

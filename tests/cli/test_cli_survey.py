@@ -92,8 +92,8 @@ def test_tasks_shows_the_catalogue(world: World, chong):
     assert [set(row) for row in chong("tasks", "--json").json] == [shown] * 2
     assert [row["node"] for row in chong("tasks", "--node", "node-b", "--json").json] == ["node-b"]
     _, first, second = chong("tasks").lines
-    assert first.split() == ["node-a", "a", "-", "backoff=first:5.0", "retries=3", "acme.tasks", "-"]
-    assert second.split(maxsplit=5)[5] == "ImportError: no acme"
+    assert first.split() == ["node-a", "a", "-", "backoff=first:5.0", "retries=3", "acme.tasks", "-", "-"]
+    assert second.split(maxsplit=6)[6] == "ImportError: no acme"
 
 
 def test_stats_counts_every_status(world: World, chong):
@@ -128,5 +128,6 @@ def test_options_that_are_the_default_are_not_shown(world: World, chong):
         "60)",
         "retries=2",
         "acme",
+        "-",
         "-",
     ]

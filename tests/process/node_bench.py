@@ -24,6 +24,8 @@ from chong.store.ids import new_id
 from chong.store.model import Note, TaskSnapshot, Transition
 from chong.store.sqlite import SqliteTaskStore
 from chong.store.states import Status
+from chong.supervisor import breaker
+from chong.supervisor.control_client import ask_node
 from chong.supervisor.controller import Controller
 from chong.supervisor.paths import Paths
 
@@ -236,14 +238,19 @@ class Bench:
 
 
 class InProcess(Bench):
-    """A `Controller` in this process. `store_for` may wrap the store that the controller is given."""
+    """A `Controller` in this process.
+
+    crashes: how many trip the breaker. Tests crash the same few tasks on purpose, so by default none do.
+    """
 
     controller: Controller
+    crashes = 10**9
     is_supervisor = True
 
     def __init__(self) -> None:
         super().__init__()
         self._before = (Path.cwd(), dict(os.environ), getproctitle(), descriptors(), children())
+        self._crashes = breaker.CRASHES
         self._controllers: list[Controller] = []
         os.chdir(self.root)
         os.environ.clear()
@@ -260,6 +267,7 @@ class InProcess(Bench):
             "state_dir": self.state,
             **options,
         }
+        breaker.CRASHES = self.crashes
         self.controller = Controller(store=store or self.store, **settings)
         self._controllers.append(self.controller)
         return self
@@ -267,6 +275,16 @@ class InProcess(Bench):
     def submit(self, name: str, key: str | None = None, /, *, unique_key: str | None = None, **params: Any) -> str:
         assert self.controller.fault is None, "the main loop has ended"
         return self.controller.submit(name, key=key, params=params, unique_key=unique_key).id
+
+    def request(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Over the control socket."""
+        return ask_node(self.paths.control, request)
+
+    def ask(self, op: str, *names: str, by: str, reason: str | None = None) -> list[dict[str, Any]]:
+        """`hold` or `unhold` names; it waits until they are known."""
+        wait_until(lambda: self.controller._term.node.intake.catalogue, "the definitions")
+        facts: list[dict[str, Any]] = self.request({"op": op, "names": names, "by": by, "reason": reason})["names"]
+        return facts
 
     def submit_all(self, name: str, count: int, **params: Any) -> list[str]:
         return [self.submit(name, **params) for _ in range(count)]
@@ -307,6 +325,7 @@ class InProcess(Bench):
             os.environ.update(environment)
             setproctitle(title)
             ctypes.CDLL(None).prctl(36, 0, 0, 0, 0)
+            breaker.CRASHES = self._crashes
 
 
 class Supervised(Bench):

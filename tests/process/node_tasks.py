@@ -93,6 +93,11 @@ def span_two(ctx: TaskContext, seconds: float = 0.1) -> None:
     span(ctx, seconds)
 
 
+@task("span.each", max_parallel_per_key=1)
+def span_each(ctx: TaskContext, seconds: float = 0.1) -> None:
+    span(ctx, seconds)
+
+
 @task("noop.urgent", priority=10)
 def urgent(ctx: TaskContext) -> None:
     note(ctx, "begin")

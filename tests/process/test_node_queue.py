@@ -64,6 +64,15 @@ def test_a_definitions_limit_holds_and_blocks_nobody(bench: InProcess):
     assert node.most_at_once(limited) == 2
 
 
+def test_a_limit_per_key_holds_and_blocks_nobody(bench: InProcess):
+    """`max_parallel_per_key=1`: one customer's runs come one by one, beside another's in the same bucket."""
+    node = bench.start(max_parallel=8)
+    first, second = keys_of(3, 2)
+    ids = [node.submit("span.each", key, seconds=0.15) for key in [first] * 4 + [second] * 4]
+    node.ends_of(ids)
+    assert (node.most_at_once([first]), node.most_at_once([second]), node.most_at_once()) == (1, 1, 2)
+
+
 def test_priority_decides_within_a_bucket(bench: InProcess):
     """The urgent one was submitted last and starts first."""
     node = bench.start(max_parallel=1)

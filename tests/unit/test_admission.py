@@ -151,7 +151,7 @@ class TestCatalogue:
 
     def test_it_is_published_with_what_is_broken(self):
         """A broken module is an entry of its own."""
-        entries = self.CATALOGUE.entries(NODE)
+        entries = self.CATALOGUE.entries(NODE, {}, {})
         assert [(entry.name, entry.error) for entry in entries] == [
             ("billing.sync", None),
             ("report.daily", None),

@@ -92,7 +92,7 @@ def test_a_function_without_parameters_wants_no_context():
         ({"retry_on": ["lost"]}, "task 'a': retry_on: expected exception, timeout, crashed, start_timeout or an"),
         ({"retry_on": "timeout"}, "task 'a': retry_on: expected a list of exception, timeout"),
         ({"no_retry_on": [7]}, "task 'a': no_retry_on: expected exception, timeout, crashed, start_timeout or an"),
-        ({"every": 0}, "task 'a': every: expected more than 0, got 0"),
+        ({"every": "500ms"}, "task 'a': every: expected at least 1s, got '500ms'"),
         ({"keys": ["a"]}, "task 'a': keys: expected them beside every, got keys alone"),
     ],
 )

@@ -1,0 +1,58 @@
+"""Commands that let the work of a name wait on this node, and let it go on."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from chong.cli.invocation import Invocation
+from chong.cli.render import escape
+from chong.cli.request import default_issuer
+from chong.supervisor.control_client import ask_node
+
+
+@click.command()
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.option("--reason", help="Why; shown with the tasks that wait.")
+@click.option("--as", "issued_by", metavar="WHO", help="Who asks; default USER@HOST.")
+@click.pass_obj
+def hold(call: Invocation, *, names: tuple[str, ...], reason: str | None, issued_by: str | None) -> None:
+    """Let tasks of a name wait on this node.
+
+    Until it is released, also over restarts. What runs goes on. "*" holds everything.
+    """
+    request = {"op": "hold", "names": names, "by": issued_by or default_issuer(), "reason": reason}
+    _ask(call, request, _held)
+
+
+@click.command()
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.option("--as", "issued_by", metavar="WHO", help="Who asks; default USER@HOST.")
+@click.pass_obj
+def unhold(call: Invocation, *, names: tuple[str, ...], issued_by: str | None) -> None:
+    """Let tasks of a held name start again on this node.
+
+    Also one that the node holds by itself, because it crashed too often.
+    """
+    _ask(call, {"op": "unhold", "names": names, "by": issued_by or default_issuer()}, _released)
+
+
+def _ask(call: Invocation, request: dict[str, Any], told: Callable[[Mapping[str, Any]], str]) -> None:
+    call.check_node()
+    for fact in ask_node(call.paths.control, request, node=call.node)["names"]:
+        print(escape(f"{fact['name']}: {told(fact)}"))
+
+
+def _held(fact: Mapping[str, Any]) -> str:
+    already = "" if fact["had"] != fact["hold"] else " already"
+    return f"held{already}, {_tasks(fact)} waiting: {fact['hold']}"
+
+
+def _released(fact: Mapping[str, Any]) -> str:
+    if fact["hold"] is not None:
+        return f"{'released' if fact['had'] else 'was not held'}, but everything is held: {fact['hold']}"
+    return f"released, {_tasks(fact)} waiting for a slot" if fact["had"] else "was not held"
+
+
+def _tasks(fact: Mapping[str, Any]) -> str:
+    return f"{fact['waiting']} task" + ("" if fact["waiting"] == 1 else "s")

@@ -1,0 +1,157 @@
+"""Lets the names that are held wait: on an operator's word, or because the breaker tripped."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import structlog
+
+from chong.store.errors import ConfigurationError, Refused
+from chong.supervisor.breaker import CRASHES, WINDOW, Breaker, crash_of
+from chong.supervisor.events import SaveState
+from chong.supervisor.holds import EVERYTHING, REASON_LIMIT, Hold, Holds
+from chong.supervisor.intake import Intake
+from chong.supervisor.operations import Settled
+from chong.supervisor.queue import TurnQueue
+from chong.supervisor.submission import NAME_LIMIT, check_text
+from chong.supervisor.tasks import Tasks
+
+
+class Gatekeeper:
+    """Lives in the loop's thread. `on_change` is called whenever others should be shown what is held."""
+
+    def __init__(
+        self,
+        *,
+        term: str,
+        holds: Holds,
+        queue: TurnQueue,
+        tasks: Tasks,
+        intake: Intake,
+        on_change: Callable[[], None],
+        log: structlog.typing.FilteringBoundLogger,
+    ) -> None:
+        self._term = term
+        self._holds = holds
+        self._queue = queue
+        self._tasks = tasks
+        self._intake = intake
+        self._on_change = on_change
+        self._log = log
+        self._breaker = Breaker()
+        tasks.on_move = self.count
+
+    def begin(self) -> None:
+        """Hold what former terms held, before anything can start."""
+        if not self._holds.load(self._term):
+            self._log.error("holds_unreadable", held="everything, until it is released by hand")
+            self._keep(self._holds.set_aside)
+        for name in self._holds:
+            self._queue.hold(_in_queue(name))
+
+    def texts(self, defined: Iterable[str]) -> dict[str, str]:
+        """What to show of each defined name that is held, and of each that is held by itself."""
+        found = {name: self._holds.on(name) for name in (*defined, *self._holds)}
+        return {name: hold.text for name, hold in found.items() if hold is not None}
+
+    # --- operators -------------------------------------------------------------------------------------------
+
+    def hold_request(self, request: dict[str, Any], settled: Settled) -> None:
+        """Hold `names` for `by`, who may give a `reason`. A name that an operator holds already stays as it is."""
+        names, by, reason = self._read(request)
+        had = {name: self._holds.get(name) for name in names}
+        hold = Hold(by=by, reason=reason, since=datetime.now(UTC))
+        trouble = self._hold({name: hold for name, old in had.items() if old is None or old.by_breaker})
+        self._answer(had, trouble, settled)
+
+    def unhold_request(self, request: dict[str, Any], settled: Settled) -> None:
+        """Release `names`; one that is not held is done."""
+        names, by, reason = self._read(request)
+        had = {name: self._holds.get(name) for name in names}
+        trouble = self._release([name for name, old in had.items() if old is not None], by=by, reason=reason)
+        self._answer(had, trouble, settled)
+
+    def _read(self, request: dict[str, Any]) -> tuple[list[str], str, str | None]:
+        names, by, reason = (request.get(field) for field in ("names", "by", "reason"))
+        if not isinstance(names, list) or not names:
+            raise ConfigurationError(f"names: expected a list of task names, got {str(names)[:60]!r}")
+        for name in names:
+            check_text("task name", name, NAME_LIMIT)
+        names = list(dict.fromkeys(names))
+        self._check_known(names)
+        check_text("by", by, NAME_LIMIT)
+        if reason is not None:
+            check_text("reason", reason, REASON_LIMIT)
+        return names, str(by), reason
+
+    def _check_known(self, names: list[str]) -> None:
+        """A definition may be gone while its tasks still wait, or while its hold still stands."""
+        known = {EVERYTHING, *self._holds, *(state.task.name for state in self._tasks.all())}
+        for name in names:
+            if name in known:
+                continue
+            if self._intake.catalogue is None:
+                raise Refused(f"task {name!r}: the node has not loaded its task modules yet, nothing starts before")
+            self._intake.catalogue.find(name)
+
+    def _answer(self, had: dict[str, Hold | None], trouble: OSError | None, settled: Settled) -> None:
+        if trouble is not None:
+            settled(Refused(f"done, but only until this supervisor ends: it cannot be kept on the disk: {trouble}"))
+            return
+        waiting = Counter(state.task.name for state in self._tasks.all() if state.task.status.is_waiting)
+        waiting[EVERYTHING] = waiting.total()
+        settled({"names": [self._fact(name, old, waiting[name]) for name, old in had.items()]})
+
+    def _fact(self, name: str, had: Hold | None, waiting: int) -> dict[str, Any]:
+        """`had`: its own hold before, `hold`: what keeps it from starting now."""
+        now = self._holds.on(name)
+        had_text, now_text = (None if hold is None else hold.text for hold in (had, now))
+        return {"name": name, "had": had_text, "hold": now_text, "waiting": waiting}
+
+    # --- the breaker -----------------------------------------------------------------------------------------
+
+    def count(self, save: SaveState) -> None:
+        """A change of a task is about to be stored: if it is a crash, its name may be held for it."""
+        cause, name = crash_of(save), save.snapshot.name
+        if cause is None or not self._breaker.crashed(name, time.monotonic()) or name in self._holds:
+            return
+        reason = f"breaker: {CRASHES} crashes in {WINDOW / 60:.0f} min, last: {cause}"
+        self._log.error("breaker_tripped", name=name, reason=reason)
+        self._hold({name: Hold(by=self._term, reason=reason, since=datetime.now(UTC), by_breaker=True)})
+
+    def new_code(self) -> None:
+        """New definitions have taken the place of living ones: what crashed may be mended."""
+        tripped = [name for name in self._holds if (hold := self._holds.get(name)) is not None and hold.by_breaker]
+        self._release(tripped, by=self._term, reason="new code was loaded")
+
+    # --- both ------------------------------------------------------------------------------------------------
+
+    def _hold(self, holds: dict[str, Hold]) -> OSError | None:
+        for name, hold in holds.items():
+            self._queue.hold(_in_queue(name))
+            self._log.warning("held", name=name, by=hold.by, reason=hold.reason)
+        return self._keep(partial(self._holds.put, holds)) if holds else None
+
+    def _release(self, names: list[str], *, by: str, reason: str | None) -> OSError | None:
+        for name in names:
+            self._queue.unhold(_in_queue(name))
+            self._log.warning("released", name=name, by=by, reason=reason)
+        return self._keep(partial(self._holds.drop, names)) if names else None
+
+    def _keep(self, change: Callable[[], object]) -> OSError | None:
+        """Make a change of the holds; what kept the disk from taking it, if something did."""
+        trouble = None
+        try:
+            change()
+        except OSError as error:
+            self._log.error("hold_not_kept", error=str(error))
+            trouble = error
+        self._on_change()
+        return trouble
+
+
+def _in_queue(name: str) -> str | None:
+    return None if name == EVERYTHING else name

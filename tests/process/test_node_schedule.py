@@ -1,0 +1,116 @@
+"""Schedules of a whole node, with real seconds."""
+
+from collections import Counter
+
+from node_bench import InProcess, S, wait_until
+from node_store import Fickle
+
+from chong.store.model import TaskSnapshot
+from chong.store.query import TaskQuery
+
+MODULES = ("node_tasks", "node_schedules")
+
+
+def fired(node: InProcess, name: str) -> list[TaskSnapshot]:
+    return [task for task in node.store.query(TaskQuery(limit=1000)) if task.name == name]
+
+
+def planned(task: TaskSnapshot) -> int:
+    """The planned millisecond, out of the id."""
+    return int(task.id.replace("-", "")[:12], 16)
+
+
+def test_a_scheduled_task_runs_at_each_of_its_instants(bench: InProcess):
+    """At the multiples of its interval since the epoch, and never before the node accepted work."""
+    node = bench.start(modules=MODULES)
+    wait_until(lambda: len([task for task in fired(node, "tick") if task.status is S.SUCCEEDED]) >= 3, "three of them")
+    tasks = fired(node, "tick")
+    instants = sorted(map(planned, tasks))
+    assert {instant % 1000 for instant in instants} == {0}
+    assert len(set(instants)) == len(instants)
+    assert {(task.trigger, task.bucket_key) for task in tasks} == {("schedule", None)}
+    assert all(task.created_at.timestamp() * 1000 >= planned(task) for task in tasks)
+    started = next(record.started_at for record in node.store.nodes())
+    assert started is not None
+    assert instants[0] > started.timestamp() * 1000
+
+
+def test_two_nodes_that_own_the_bucket_fire_each_instant_once(bench: InProcess):
+    """For each key; both of them get their share of what is to be done, or one gets all of it."""
+    bench.start(modules=MODULES)
+    bench.start(modules=MODULES, node="node-b", state_dir=bench.root / "b")
+    wait_until(lambda: len(fired(bench, "tick.keys")) >= 8, "four instants of both keys")
+    counts = Counter((planned(task), task.bucket_key) for task in fired(bench, "tick.keys"))
+    assert set(counts.values()) == {1}
+    assert {key for _, key in counts} == {"acme", "globex"}
+
+
+def test_a_partition_fires_its_own_keys_only(bench: InProcess):
+    """acme falls into bucket 1, globex into 26; what has no keys cannot be fired there, which is shown."""
+    node = bench.start(modules=MODULES, owned_buckets=range(16))
+    wait_until(lambda: len(fired(node, "tick.keys")) >= 2, "two firings")
+    assert {task.bucket_key for task in fired(node, "tick.keys")} == {"acme"}
+    assert fired(node, "tick") == []
+    errors = {entry.name: entry.error for entry in node.store.catalogue("node-a")}
+    assert errors["tick"].startswith("every: expected keys")
+    assert errors["tick.keys"] is None
+    assert errors["tick.needy"] == "every: expected no parameter without a default, got path"
+
+
+def test_a_firing_is_skipped_while_the_former_task_is_open(bench: InProcess):
+    """A run that is longer than its interval does not pile up."""
+    node = bench.start(modules=MODULES)
+    wait_until(lambda: len(fired(node, "tick")) >= 4, "four instants")
+    (slow,) = fired(node, "tick.slow")
+    assert slow.status is S.RUNNING
+
+
+def test_of_a_held_schedule_one_task_waits(bench: InProcess):
+    """It runs once when the name is released."""
+    node = bench.start(modules=MODULES)
+    node.ask("hold", "tick", by="olga")
+    before = {task.id for task in fired(node, "tick")}
+    wait_until(lambda: len(fired(node, "tick.keys")) >= 6, "three instants")
+    new = [task for task in fired(node, "tick") if task.id not in before]
+    assert [task.status for task in new if not task.status.is_final] == [S.QUEUED]
+    node.ask("unhold", "tick", by="olga")
+    assert node.end_of(new[0].id).status is S.SUCCEEDED
+
+
+def wait_for_instants(node: InProcess, count: int) -> None:
+    """Until so many instants of `every="1s"` have passed."""
+    clock = node.controller._term.firings.clock
+    began = int(clock().timestamp())
+    wait_until(lambda: clock().timestamp() > began + count + 0.3, f"{count} instants")
+
+
+def test_without_the_store_a_firing_waits_and_the_newest_comes_after_it(bench: InProcess):
+    """What could not be claimed before the next instant came is missed; nothing is made up for."""
+    store = Fickle(bench.store)
+    node = bench.start(store=store, modules=MODULES)
+    wait_until(lambda: fired(node, "tick"), "the first")
+    store.is_away = True
+    wait_for_instants(node, 4)
+    last = max(map(planned, fired(node, "tick")))
+    store.is_away = False
+    wait_until(lambda: len([task for task in fired(node, "tick") if planned(task) > last]) >= 2, "two more")
+    instants = sorted(map(planned, fired(node, "tick")))
+    after = [instant for instant in instants if instant > last]
+    assert after[0] - last >= 3000
+    assert len(set(instants)) == len(instants)
+
+
+def test_a_draining_node_fires_nothing(bench: InProcess):
+    """Its last run is let end, and no new one comes."""
+    node = bench.start(modules=MODULES, drain_seconds=30)
+    wait_until(lambda: fired(node, "tick.slow"), "a long one")
+    (slow,) = fired(node, "tick.slow")
+    node.wait_for(slow.id, S.RUNNING)
+    node.controller.close_in_thread()
+    wait_until(lambda: node.controller._is_closing, "the drain")
+    node.controller._term.call(lambda: None)
+    before = len(fired(node, "tick"))
+    wait_for_instants(node, 3)
+    assert len(fired(node, "tick")) <= before + 1  # one may have been submitted just before
+    node.controller.hurry()
+    assert node.end_of(slow.id).status is S.STOPPED

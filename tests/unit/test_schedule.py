@@ -1,0 +1,328 @@
+"""When scheduled tasks are due, and that each instant is fired once, whatever clock and store do."""
+
+from collections import deque
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chong.store.buckets import BucketPolicy
+from chong.store.errors import StoreUnavailable
+from chong.store.ids import is_id
+from chong.store.memory import InMemoryTaskStore
+from chong.supervisor.admission import Admission
+from chong.supervisor.catalogue import Catalogue, Task
+from chong.supervisor.firings import Firings
+from chong.supervisor.schedule import EPOCH, Firing, Plan, Schedule, plans_of
+from chong.supervisor.submission import Submission
+from chong.worker.options import Options
+
+START = datetime(2026, 3, 1, 12, 0, 0, 500_000, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+
+
+def plan(every=10.0, name="tick", keys=(None,)):
+    return Plan(name, round(every * 1e6), keys)
+
+
+def schedule_of(*plans, now=START):
+    schedule = Schedule()
+    schedule.replace(plans, now)
+    return schedule
+
+
+def planned(firings):
+    return [(firing.planned - START.replace(microsecond=0)).total_seconds() for firing in firings]
+
+
+class TestInstants:
+    def test_they_are_multiples_of_the_interval_since_the_epoch(self):
+        """The same on every node, however long it has been up."""
+        schedule = schedule_of(plan(7.0))
+        found = [firing for n in range(1, 30) for firing in schedule.due(START + n * SECOND)]
+        assert len(found) == 4
+        assert {(firing.planned - EPOCH) % timedelta(seconds=7) for firing in found} == {timedelta()}
+
+    def test_nothing_before_the_start_fires(self):
+        """The node did not accept work then."""
+        assert schedule_of(plan()).due(START) == []
+
+    def test_an_instant_fires_once_for_each_key(self):
+        """In one look, and in no later one."""
+        schedule = schedule_of(plan(keys=("a", "b")))
+        assert [firing.key for firing in schedule.due(START + 10 * SECOND)] == ["a", "b"]
+        assert schedule.due(START + 11 * SECOND) == []
+
+    def test_after_a_gap_only_the_newest_fires(self):
+        """A machine that slept for a day does not run everything 8,640 times."""
+        schedule = schedule_of(plan())
+        assert planned(schedule.due(START + timedelta(days=1))) == [86_400.0]
+
+    def test_a_clock_that_goes_back_a_little_fires_nothing_twice(self):
+        """As when it is corrected."""
+        schedule = schedule_of(plan())
+        seconds = [9, 10, 9, 10, 8, 12, 19, 20, 15, 20, 21]
+        assert [planned(schedule.due(START + n * SECOND)) for n in seconds] == [
+            [], [10.0], [], [], [], [], [], [20.0], [], [], [],
+        ]  # fmt: skip
+
+    def test_a_clock_that_goes_far_back_goes_on_from_there(self):
+        """It had been a year ahead by mistake; the schedule does not stand still for a year."""
+        schedule = schedule_of(plan())
+        assert len(schedule.due(START + timedelta(days=365))) == 1
+        found = [planned(schedule.due(START + n * SECOND)) for n in range(1, 22)]
+        assert [each for each in found if each] == [[10.0], [20.0]]
+
+    @given(st.lists(st.integers(-50, 50), max_size=40), st.sampled_from([1.0, 3.0, 10.0]))
+    def test_however_the_clock_jumps_each_look_fires_at_most_once(self, jumps, every):
+        """And never an instant that is still to come."""
+        schedule, now = schedule_of(plan(every)), START
+        for jump in jumps:
+            now += jump * SECOND
+            found = schedule.due(now)
+            assert len(found) <= 1
+            assert all(now - firing.planned < timedelta(seconds=every) for firing in found)
+            assert all(firing.planned <= now for firing in found)
+
+    def test_new_plans_take_the_place_of_old_ones(self):
+        """One with the same interval goes on; one with another, or a new one, begins now."""
+        schedule = schedule_of(plan(10.0, "same"), plan(3600.0, "quicker"), plan(10.0, "gone"))
+        later = START + 15 * SECOND
+        schedule.replace([plan(10.0, "same"), plan(5.0, "quicker"), plan(5.0, "new")], later)
+        assert [(firing.name, planned([firing])) for firing in schedule.due(later)] == [("same", [10.0])]
+        assert sorted(firing.name for firing in schedule.due(START + 20 * SECOND)) == ["new", "quicker", "same"]
+
+    def test_it_knows_how_long_to_wait(self):
+        """Until the nearest instant of all; for ever without a plan."""
+        assert schedule_of(plan(10.0), plan(4.0, "other")).seconds_to_next(START) == 3.5
+        assert schedule_of().seconds_to_next(START) is None
+
+
+class TestIds:
+    def test_a_firing_has_the_same_id_whenever_it_is_asked_for(self):
+        """So what is repeated after a lost answer is one task."""
+        firing = Firing("tick", "a", START)
+        assert firing.id_on("node-a") == Firing("tick", "a", START).id_on("node-a")
+        assert is_id(firing.id_on("node-a"))
+
+    def test_it_sorts_by_the_planned_time(self):
+        """As every id does."""
+        ids = [Firing("tick", None, START + n * SECOND).id_on("node-a") for n in range(5)]
+        assert ids == sorted(ids)
+        assert ids[0][14] == "7"
+
+    def test_another_name_key_instant_or_node_has_another_id(self):
+        """No key is not the empty key."""
+        firings = [
+            Firing("tick", None, START), Firing("tick", "", START), Firing("tick", "=", START),
+            Firing("tack", None, START), Firing("tick", None, START + timedelta(microseconds=1)),
+        ]  # fmt: skip
+        assert len({firing.id_on(node) for firing in firings for node in ("node-a", "node-b")}) == 10
+
+
+def admission(owned=None, node="node-a"):
+    return Admission(node, f"{node}.1", 1, BucketPolicy(64), owned)
+
+
+def catalogue(name="tick", required=(), **options):
+    return Catalogue({name: Task(name, "m", "()", Options(**{"every": 10.0, **options}), frozenset(required))})
+
+
+class TestPlans:
+    def test_a_node_plans_the_keys_that_it_owns(self):
+        """acme falls into bucket 1, globex into 26."""
+        found = plans_of(catalogue(keys=("acme", "globex")), admission(frozenset(range(16))))
+        assert found == ([Plan("tick", 10_000_000, ("acme",))], {})
+
+    def test_a_task_without_interval_is_not_planned(self):
+        """It is run by hand."""
+        assert plans_of(catalogue(every=None), admission()) == ([], {})
+
+    def test_a_partition_cannot_plan_work_without_keys(self):
+        """Nobody could tell whose it is; the text says what is expected."""
+        plans, errors = plans_of(catalogue(), admission(frozenset(range(16))))
+        assert plans == []
+        assert errors["tick"].startswith("every: expected keys")
+
+    def test_a_task_that_needs_parameters_cannot_be_planned(self):
+        """There is nobody to give them."""
+        plans, errors = plans_of(catalogue(required=("path", "mode")), admission())
+        assert plans == []
+        assert errors["tick"] == "every: expected no parameter without a default, got mode, path"
+
+
+@dataclass
+class Node:
+    """A node as far as firings see it: thread, loop and intake are played, the store is real."""
+
+    store: InMemoryTaskStore
+    name: str = "node-a"
+    now: datetime = START
+    is_away: bool = False
+    loses_replies: bool = False
+    submitted: list[Submission] = field(default_factory=list)
+    said: list[tuple[str, dict]] = field(default_factory=list)
+    jobs: deque = field(default_factory=deque)
+    waits: list[float] = field(default_factory=list)
+    open_tasks: list = field(default_factory=list)
+    state: dict = field(default_factory=dict)
+
+    def __post_init__(self):
+        self.intake = SimpleNamespace(
+            **{"catalogue": catalogue(), "is_accepting": True, "is_draining": False} | self.state,
+            admission=admission(node=self.name),
+            submit=self.submit,
+        )  # fmt: skip
+        log = SimpleNamespace(**dict.fromkeys(("info", "warning", "error"), self.say))
+        loop = SimpleNamespace(call=lambda job: job(), later=lambda seconds, _: self.waits.append(seconds))
+        tasks = SimpleNamespace(all=lambda: self.open_tasks)
+        self.firings = Firings(
+            loop=loop, store=self, intake=self.intake, tasks=tasks, log=log, clock=lambda: self.now
+        )  # fmt: skip
+        self.firings.courier = SimpleNamespace(do=self.jobs.append)
+        self.firings.look()
+
+    def claim_firing(self, *args, **facts):
+        if self.is_away:
+            raise StoreUnavailable("away")
+        won = self.store.claim_firing(*args, **facts)
+        if self.loses_replies:
+            self.loses_replies = False
+            raise StoreUnavailable("the reply is lost")
+        return won
+
+    def submit(self, submission, _):
+        self.submitted.append(submission)
+        task = SimpleNamespace(name=submission.name, bucket_key=submission.key, trigger=submission.trigger)
+        self.open_tasks.append(SimpleNamespace(task=task))
+
+    def say(self, event, **facts):
+        self.said.append((event, facts))
+
+    def at(self, seconds, *, work=True):
+        self.now = START + seconds * SECOND
+        self.firings.look()
+        while work and self.jobs:
+            self.jobs.popleft()()
+
+    @property
+    def events(self):
+        return [event for event, _ in self.said]
+
+
+@pytest.fixture
+def store():
+    with InMemoryTaskStore() as made:
+        yield made
+
+
+@pytest.fixture
+def node(store):
+    return Node(store)
+
+
+class TestFirings:
+    def test_a_due_instant_becomes_a_task(self, node):
+        """Without parameters, with its trigger, under the firing's own id."""
+        node.at(10)
+        instant = START.replace(microsecond=0) + 10 * SECOND
+        assert [(s.name, s.key, s.params, s.trigger, s.id) for s in node.submitted] == [
+            ("tick", None, {}, "schedule", Firing("tick", None, instant).id_on("node-a"))
+        ]
+
+    def test_two_nodes_fire_an_instant_once(self, store):
+        """Both own the bucket; the store's claim decides."""
+        nodes = [Node(store, "node-a"), Node(store, "node-b")]
+        for seconds in (10, 20, 30):
+            for each in nodes:
+                each.open_tasks.clear()
+                each.at(seconds)
+        assert sum(len(each.submitted) for each in nodes) == 3
+
+    def test_a_lost_reply_does_not_cost_the_firing(self, node):
+        """The same claim is asked for again, and is found to be ours."""
+        node.loses_replies = True
+        node.at(10)
+        assert node.submitted == []
+        node.at(11)
+        assert len(node.submitted) == 1
+
+    def test_without_the_store_a_firing_waits_and_then_is_missed(self, node):
+        """When the next instant comes it is dropped, and said to be; the newest is claimed when the store is back."""
+        node.is_away = True
+        for seconds in (10, 12, 20, 25):
+            node.at(seconds)
+        assert (node.submitted, node.events) == ([], ["firing_missed"])
+        node.is_away = False
+        node.at(27)
+        assert [s.id for s in node.submitted] == [
+            Firing("tick", None, START.replace(microsecond=0) + 20 * SECOND).id_on("node-a")
+        ]
+
+    def test_a_claim_under_way_is_not_asked_for_again(self, node):
+        """A store that is slow gets no pile of questions."""
+        for seconds in (10, 11, 12, 13):
+            node.at(seconds, work=False)
+        assert len(node.jobs) == 1
+
+    def test_an_answer_for_an_instant_that_was_missed_starts_nothing(self, node):
+        """The newer one is in its place."""
+        node.at(10, work=False)
+        node.at(20)
+        assert [s.id for s in node.submitted] == [
+            Firing("tick", None, START.replace(microsecond=0) + 20 * SECOND).id_on("node-a")
+        ]
+
+    def test_while_a_former_task_is_open_firings_are_skipped(self, node):
+        """It is said the 1st, 2nd, 4th and 8th time in a row."""
+        for seconds in range(10, 110, 10):
+            node.at(seconds)
+        assert len(node.submitted) == 1
+        assert [facts["in_a_row"] for _, facts in node.said] == [1, 2, 4, 8]
+        node.open_tasks.clear()
+        node.at(110)
+        node.at(120)
+        assert len(node.submitted) == 2
+        assert node.said[-1][1]["in_a_row"] == 1
+
+    def test_a_task_submitted_by_hand_does_not_stand_in_the_way(self, node):
+        """Nor does one of another key."""
+        others = [("tick", None, "manual"), ("tick", "a", "schedule"), ("tack", None, "schedule")]
+        node.open_tasks += [
+            SimpleNamespace(task=SimpleNamespace(name=name, bucket_key=key, trigger=trigger))
+            for name, key, trigger in others
+        ]
+        node.at(10)
+        assert len(node.submitted) == 1
+
+    @pytest.mark.parametrize("state", [{"is_accepting": False}, {"catalogue": None}])
+    def test_what_was_due_before_the_node_took_work_is_not_made_up_for(self, store, state):
+        """It accepts between two instants: the later one fires, the earlier one does not."""
+        node = Node(store, state=state)
+        node.at(10)
+        vars(node.intake).update({"is_accepting": True, "catalogue": catalogue()})
+        node.at(12)
+        assert node.submitted == []
+        node.at(20)
+        assert len(node.submitted) == 1
+
+    def test_a_draining_node_fires_nothing(self, node):
+        """It takes no new work from anybody."""
+        node.intake.is_draining = True
+        node.at(10)
+        assert (node.submitted, list(node.jobs)) == ([], [])
+
+    def test_it_looks_again_when_something_may_be_due(self, node):
+        """At the instant where it is near, else within a second: clock and definitions may change."""
+        node.at(9)
+        node.at(5)
+        assert node.waits[-2:] == [0.5, 1.0]
+
+    def test_what_cannot_be_scheduled_is_said(self, node):
+        """With what is expected."""
+        node.intake.catalogue = catalogue("needy", required=("path",))
+        node.at(1)
+        assert node.events == ["schedule_refused"]
