@@ -7,6 +7,7 @@ import os
 import signal
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 from chong.store.model import Failure, FailureKind
@@ -83,6 +84,10 @@ class Processes:
     @property
     def is_empty(self) -> bool:
         return not self._generations
+
+    def generation_logs(self) -> list[Path]:
+        """Of the forkservers that live; safe to call from other threads."""
+        return [self._paths.generation_log(number) for number in list(self._generations)]
 
     def begin(self) -> None:
         """Start a forkserver for new runs."""
