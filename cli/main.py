@@ -17,8 +17,9 @@ COMMANDS = {
     "ps": Entry("chong.cli.look", "ps", "List tasks: running first, then waiting, with --all final ones."),
     "show": Entry("chong.cli.look", "show", "Show one task with all that is known about it."),
     "history": Entry("chong.cli.look", "history", "Show the audit trail of one task."),
-    "logs": Entry("chong.cli.look", "logs", "Print the output of one attempt, on the node where it ran."),
+    "logs": Entry("chong.cli.logs", "logs", "Print the output of one attempt, on the node where it ran."),
     "submit": Entry("chong.cli.act", "submit", "Hand a task to this node's supervisor."),
+    "run": Entry("chong.cli.foreground", "run", "Run one task here and now, for development."),
     "stop": Entry("chong.cli.act", "stop", "Ask tasks to stop."),
     "pause": Entry("chong.cli.act", "pause", "Ask running tasks to pause at their next checkpoint."),
     "resume": Entry("chong.cli.act", "resume", "Ask paused tasks to go on."),
@@ -26,6 +27,7 @@ COMMANDS = {
     "nodes": Entry("chong.cli.survey", "nodes", "Show the nodes and which of them are alive."),
     "tasks": Entry("chong.cli.survey", "tasks", "Show the task definitions of each node, and what failed to load."),
     "stats": Entry("chong.cli.survey", "stats", "Count the tasks in each status."),
+    "prune": Entry("chong.cli.prune", "prune", "Remove tasks that ended long ago, with all that is kept of them."),
     "reconcile": Entry("chong.cli.upkeep", "reconcile", "Call runs lost whose supervisor is dead."),
 }
 

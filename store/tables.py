@@ -258,7 +258,7 @@ class TableStore(TaskStore):
         return codec.to_micros(self._clock())
 
     def _before(self, age: timedelta) -> int:
-        return self._now() - codec.span_to_micros(age)
+        return max(0, self._now() - codec.span_to_micros(age))
 
     def _reading(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
         return self._session().reading()

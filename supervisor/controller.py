@@ -123,6 +123,10 @@ class Controller:
     def resume(self, task_id: str, reason: str | None = None) -> Command:
         return self._client.resume(task_id, reason)
 
+    def kill(self, task_id: str) -> None:
+        """SIGKILL to a task's run, at once; nothing happens when it has none. Its end is judged as any other."""
+        self._term.call(partial(self._term.node.kill, task_id))
+
     def query(self, query: TaskQuery) -> list[TaskSnapshot]:
         return self._store.query(query)
 

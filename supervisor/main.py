@@ -18,7 +18,7 @@ from chong.supervisor.controller import Controller
 from chong.supervisor.exits import Exit
 from chong.supervisor.identity import read_identity
 from chong.supervisor.logs import FORMATS, set_up_logging
-from chong.supervisor.options import option, read_duration
+from chong.supervisor.options import option, read_duration, read_modules
 from chong.supervisor.paths import Paths, default_node, default_state_dir
 from chong.supervisor.settings import Settings
 
@@ -32,7 +32,7 @@ LOG_SECONDS = 2.0
 @option("--node", options.NODE)
 @option("--owned-buckets", options.OWNED_BUCKETS)
 @option("--num-buckets", options.NUM_BUCKETS, type=int)
-@option("--tasks", "Modules with tasks beside the installed ones, separated by commas.", multiple=True)
+@option("--tasks", options.TASKS, multiple=True)
 @option("--max-parallel", "Runs at one time on this node.", type=int, default=16, show_default=True)
 @option("--max-parallel-per-bucket", "Runs at one time in each bucket; default no limit.", type=int)
 @option(
@@ -85,7 +85,7 @@ def supervise(
         lease_seconds=lease_seconds,
         poll_seconds=poll_seconds,
         drain_seconds=drain,
-        modules=tuple(name for names in tasks for name in names.replace(" ", "").split(",") if name),
+        modules=read_modules(tasks),
         state_dir=state,
         runtime_dir=Path(runtime_dir).expanduser() if runtime_dir else None,
     )
