@@ -81,7 +81,7 @@ def run(
         )
         store = ends.enter_context(InMemoryTaskStore())
         controller = Controller(store=store, settings=settings, log=_log())
-        ends.callback(_close, controller, interrupts)
+        ends.callback(controller.close, 0)
         seen = Foreground(controller, store, settings, interrupts)
         task = seen.see_through(submission, Output(sys.stderr if as_json else sys.stdout))
     _tell(task, as_json=as_json)
@@ -107,13 +107,15 @@ class Foreground:
     def see_through(self, submission: Submission, output: Output) -> TaskSnapshot:
         """The task as it ended."""
         self._task = self._submit(submission)
-        self._interrupts.are_awaited = True
         log_of = self._settings.paths.log_of
         return Follower(self._look, lambda attempt: log_of(f"{self._task.id}.{attempt}"), output).follow(self._task)
 
     def _submit(self, submission: Submission) -> TaskSnapshot:
         name, key, params = submission.name, submission.key, dict(submission.params)
+        self._interrupts.raises = True
         try:
+            if self._interrupts.count:
+                raise KeyboardInterrupt
             return self._controller.submit(name, key=key, params=params, timeout=self._settings.import_seconds)
         except TimeoutError:
             for log in sorted(self._settings.paths.logs.glob("generation-*.log"))[-1:]:
@@ -121,6 +123,8 @@ class Foreground:
             raise Refused(
                 f"the task modules were not loaded within {self._settings.import_seconds:g} s; see above"
             ) from None
+        finally:
+            self._interrupts.raises = False
 
     def _look(self) -> TaskSnapshot:
         if self._controller.fault is not None:
@@ -151,11 +155,6 @@ class Foreground:
         if self._interrupts.count > 1:
             self._controller.kill(self._task.id)
         self._heeded = self._interrupts.count
-
-
-def _close(controller: Controller, interrupts: Interrupts) -> None:
-    interrupts.are_awaited = True  # whatever comes now, nothing may be left behind
-    controller.close(0)
 
 
 def _tell(task: TaskSnapshot, *, as_json: bool) -> None:

@@ -8,14 +8,14 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupts:
-    """Until `are_awaited` is set there is nothing to end with care, and a signal raises KeyboardInterrupt.
+    """While `raises` is set a signal raises KeyboardInterrupt, too: for a wait that nothing else would end.
 
     What was ignored before, as under nohup, still is.
     """
 
     def __init__(self) -> None:
         self.count = 0
-        self.are_awaited = False
+        self.raises = False
 
     def __enter__(self) -> Self:
         heard = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
@@ -28,5 +28,5 @@ class Interrupts:
 
     def _note(self, _: int, __: FrameType | None) -> None:
         self.count += 1
-        if not self.are_awaited:
+        if self.raises:
             raise KeyboardInterrupt

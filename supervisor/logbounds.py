@@ -40,8 +40,8 @@ def surplus(size: int, allocated: int, most: int) -> int:
 class LogBounds:
     """`logs` tells the growing logs and their bounds at any moment; `ended` has those that will not grow any more.
 
-    `on_trouble` hears of the first log that could not be kept in bounds, and of no other: a full list of them would
-    be one line a second for each.
+    `on_trouble` hears of the first log that could not be kept in bounds for a reason, and of no other: it would be one
+    line a second for each of them.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class LogBounds:
         self._ended = ended
         self._on_trouble = on_trouble
         self._cut = cut
-        self._told = False
+        self._told: set[int | None] = set()
 
     def look(self) -> float:
         """Cut every log that has outgrown its bound; the seconds until the next time."""
@@ -94,6 +94,6 @@ class LogBounds:
             raise
 
     def _tell(self, path: Path, error: OSError) -> None:
-        if not self._told:
-            self._told = True
+        if error.errno not in self._told:
+            self._told.add(error.errno)
             self._on_trouble(path, error)

@@ -28,6 +28,7 @@ AGAIN_SECONDS = 1.0
 """Between two turns when the first one has not done all."""
 BATCHES = 10
 BATCH = 100
+TRACES = 1000
 DAY = 86_400
 GIBIBYTE = 1024**3
 MINUTE = 60
@@ -146,19 +147,27 @@ class TaskRetention:
         self._on_error = on_error
 
     def turn(self) -> float:
-        gone, is_more = 0, False
+        gone: Counter[str] = Counter()
+        is_more = False
         try:
             for _ in range(BATCHES):
-                records = self._store.prunable(self._age, limit=BATCH)
-                gone += self._store.prune(records)
-                if not (is_more := len(records) == BATCH):
+                if not (is_more := self._prune_batch(gone)):
                     break
-            self._store.prune_traces(self._age)
         except ChongError as error:
             self._on_error(error)
-        if gone:
-            self._on_pruned({"tasks": gone})
+        if gone := +gone:
+            self._on_pruned(dict(gone))
         return AGAIN_SECONDS if is_more else EVERY_SECONDS
+
+    def _prune_batch(self, gone: Counter[str]) -> bool:
+        """Whether there is more; the traces' turn comes when the tasks are done."""
+        records = self._store.prunable(self._age, limit=BATCH)
+        gone["tasks"] += self._store.prune(records)
+        if len(records) == BATCH:
+            return True
+        traces = self._store.prune_traces(self._age, limit=TRACES)
+        gone["traces"] += traces
+        return traces >= TRACES
 
 
 def is_outworn(written: float, now: float, days: float | None) -> bool:
