@@ -119,10 +119,8 @@ class Foreground:
             return self._controller.submit(name, key=key, params=params, timeout=self._settings.import_seconds)
         except TimeoutError:
             for log in sorted(self._settings.paths.logs.glob("generation-*.log"))[-1:]:
-                remark("\n".join(block(log.read_text(errors="backslashreplace").rstrip("\n"))))
-            raise Refused(
-                f"the task modules were not loaded within {self._settings.import_seconds:g} s; see above"
-            ) from None
+                remark("\n".join(block(log.read_text(errors="backslashreplace").strip())))
+            raise Refused(f"the task modules were not loaded within {self._settings.import_seconds:g} s") from None
         finally:
             self._interrupts.raises = False
 
