@@ -6,7 +6,7 @@ from datetime import datetime
 from chong.cli.render import block, escape, json_text, sheet
 from chong.cli.taskrow import cause_text, progress_text, ran_for
 from chong.cli.times import ago, span, stamp
-from chong.store.model import Command, StopMoments, TaskSnapshot, Usage
+from chong.store.model import Command, StopMoments, TaskSnapshot
 from chong.store.states import Status
 
 Fact = tuple[str, str | None]
@@ -71,19 +71,21 @@ def _attempt(task: TaskSnapshot, now: datetime) -> list[Fact]:
         ("ran", None if ran is None else span(ran)),
         ("heartbeat", ago(task.last_heartbeat_at, now)),
         ("progress", progress_text(task.progress)),
-        ("usage", _usage(task.usage)),
+        ("usage", _usage(task)),
         ("exit code", None if task.exit_code is None else str(task.exit_code)),
         ("exit signal", None if task.exit_signal is None else str(task.exit_signal)),
         ("forced", "yes, a signal had to end it" if task.forced else None),
     ]
 
 
-def _usage(usage: Usage | None) -> str | None:
+def _usage(task: TaskSnapshot) -> str | None:
+    """What a run has in memory now is said only while there is one."""
+    usage = task.usage
     if usage is None:
         return None
     parts = [f"{usage.cpu_seconds:.1f} s CPU"]
-    if usage.rss_bytes is not None:
-        parts.append(f"{usage.rss_bytes / _MEBIBYTE:.1f} MiB resident")
+    if usage.rss_bytes is not None and task.status.is_run:
+        parts.append(f"{usage.rss_bytes / _MEBIBYTE:.1f} MiB in memory now")
     if usage.max_rss_bytes is not None:
         parts.append(f"{usage.max_rss_bytes / _MEBIBYTE:.1f} MiB at most")
     return ", ".join(parts)

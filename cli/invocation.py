@@ -15,8 +15,12 @@ from chong.supervisor.paths import Paths, default_node, default_runtime_dir
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """`owned` is None when no ownership was named; `num_buckets` is None when the store's number is adopted."""
+    """`owned` is None when no ownership was named; `num_buckets` is None when the store's number is adopted.
 
+    `config` has what only a supervisor reads, for a command that is one for a while.
+    """
+
+    config: Config
     db: str | None
     num_buckets: int | None
     owned: frozenset[int] | None
@@ -71,6 +75,7 @@ def read_invocation(said: Mapping[str, Any]) -> Invocation:
     config = configured(said, is_node=False)
     found = _check(config)
     return Invocation(
+        config=config,
         db=found["db"],
         num_buckets=found["num_buckets"],
         owned=found["owned_buckets"],

@@ -1,8 +1,5 @@
 """Commands that look at tasks."""
 
-import sys
-from pathlib import Path
-
 import click
 
 from chong.cli.facts import fact_lines
@@ -11,14 +8,12 @@ from chong.cli.find import find_one
 from chong.cli.invocation import Invocation
 from chong.cli.option import json_option
 from chong.cli.reach import Reached, reach
-from chong.cli.runlog import read_log, tame
 from chong.cli.screen import print_json, print_lines, print_table, remark, shows_colour
 from chong.cli.taskrow import COLUMNS as TASK_COLUMNS
 from chong.cli.taskrow import hold_on, holds_in, task_row
 from chong.cli.times import utc_now
 from chong.cli.trail import COLUMNS as TRAIL_COLUMNS
 from chong.cli.trail import trail_json, trail_rows
-from chong.store.errors import ConfigurationError, Refused
 from chong.store.model import TaskSnapshot
 from chong.store.query import MAX_LIMIT
 from chong.store.states import FINAL, RUNS, WAITING, Status
@@ -39,7 +34,8 @@ def ps(
 ) -> None:
     """List tasks: running first, then waiting, with --all final ones.
 
-    AGE is the time since a task was created, RAN how long its attempt has been under way, or was.
+    AGE is the time since a task was created, RAN how long its attempt has been under way, or was. CPU and MEM are what
+    a living run has used, and has now.
     """
     with reach(call) as reached:
         tasks, more = _listed(reached, chosen, everything=everything, mine=mine, limit=limit)
@@ -103,44 +99,3 @@ def history(call: Invocation, part: str, *, as_json: bool) -> None:
     if as_json:
         return print_json(trail_json(transitions))
     return print_table(TRAIL_COLUMNS, trail_rows(transitions, notes))
-
-
-@click.command()
-@click.argument("part", metavar="ID")
-@click.option("--attempt", type=int, help="Which attempt; default the latest.")
-@json_option
-@click.pass_obj
-def logs(call: Invocation, part: str, *, attempt: int | None, as_json: bool) -> None:
-    """Print the output of one attempt, on the node where it ran.
-
-    On a terminal control characters are escaped; into a pipe or file go the bytes as they were written.
-    """
-    with reach(call) as reached:
-        task = find_one(reached.store, part)
-    attempt = _attempt_of(task, attempt)
-    path = _log_here(call, task, attempt)
-    if as_json:
-        text = b"".join(read_log(path)).decode(errors="backslashreplace")
-        print_json({"id": task.id, "attempt": attempt, "node": task.node, "path": str(path), "text": text})
-    elif sys.stdout.isatty():
-        print(tame(b"".join(read_log(path)).decode(errors="backslashreplace")), end="")
-    else:
-        sys.stdout.flush()
-        sys.stdout.buffer.writelines(read_log(path))
-
-
-def _attempt_of(task: TaskSnapshot, attempt: int | None) -> int:
-    if task.attempt == 0:
-        raise Refused(f"task {task.id} has not been started yet: there is no log")
-    if attempt is not None and not 1 <= attempt <= task.attempt:
-        raise ConfigurationError(f"--attempt: expected 1 to {task.attempt}, got {attempt}")
-    return attempt or task.attempt
-
-
-def _log_here(call: Invocation, task: TaskSnapshot, attempt: int) -> Path:
-    if task.node != call.node:
-        raise Refused(f"task {task.id} belongs to node {task.node}, its log is there; this is node {call.node}")
-    path = call.paths.log_of(f"{task.id}.{attempt}")
-    if not path.exists():
-        raise Refused(f"no log of attempt {attempt} of task {task.id}: there is no file {path}")
-    return path

@@ -1,4 +1,8 @@
-"""The output of one attempt, as it lies on its node's disk."""
+"""The output of one attempt, as it lies on its node's disk, or as it grows there.
+
+Its oldest part may be punched out of the file at any moment, also in the middle of a read: what reads as zeros then was
+never written, and is not shown.
+"""
 
 import errno
 import os
@@ -10,21 +14,58 @@ from chong.cli.render import escape
 _CHUNK = 65_536
 
 
-def read_log(path: Path) -> Iterator[bytes]:
-    """What is left of the log. Its oldest part may have been punched out of the file, which reads as zeros."""
-    with path.open("rb", buffering=0) as file:
-        os.lseek(file.fileno(), _first_data(file.fileno()), os.SEEK_SET)
-        started = False
-        while chunk := file.read(_CHUNK):
-            rest = chunk if started else chunk.lstrip(b"\0")
-            started = started or bool(rest)
+class LogReader:
+    """Reads on where it stopped; `gone` counts the bytes that were there once and could not be read any more."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._position = 0
+        self.gone = 0
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def seek_tail(self, lines: int) -> None:
+        """Go to where the last `lines` lines begin that are there now."""
+        end, floor = os.fstat(self._descriptor).st_size, _data_from(self._descriptor, 0)
+        self._position = floor if lines else end
+        ends_whole = os.pread(self._descriptor, 1, end - 1) == b"\n" if end else False
+        position = end - ends_whole  # the newline of the last line begins none
+        while lines and position > floor:
+            start = max(floor, position - _CHUNK)
+            chunk = os.pread(self._descriptor, position - start, start)
+            position, at = start, len(chunk)
+            while lines and (at := chunk.rfind(b"\n", 0, at)) >= 0:
+                lines -= 1
+            if not lines:
+                self._position = start + at + 1
+
+    def read(self) -> Iterator[bytes]:
+        """What has come since, up to what is there now: a task that writes all the time does not keep us for ever."""
+        size = os.fstat(self._descriptor).st_size
+        if size < self._position:
+            self._position = 0  # a file system without holes: the whole log was emptied
+        while self._position < size:
+            start = _data_from(self._descriptor, self._position)
+            skipped = start - self._position
+            if skipped < 0:
+                return  # emptied meanwhile
+            self.gone, self._position = self.gone + skipped, start
+            chunk = os.pread(self._descriptor, min(_CHUNK, max(0, size - start)), start)
+            if _data_from(self._descriptor, start) != start:
+                continue  # it was punched out while we read
+            self._position += len(chunk)
+            # Large blocks of a file system are zeroed in part where the hole ends.
+            rest = chunk.lstrip(b"\0") if skipped else chunk
+            self.gone += len(chunk) - len(rest)
             if rest:
                 yield rest
 
 
-def _first_data(descriptor: int) -> int:
+def _data_from(descriptor: int, position: int) -> int:
+    """The next byte from `position` on that is no hole, or the file's end."""
     try:
-        return os.lseek(descriptor, 0, os.SEEK_DATA)
+        return os.lseek(descriptor, position, os.SEEK_DATA)
     except OSError as error:
         if error.errno != errno.ENXIO:
             raise

@@ -32,6 +32,12 @@ def print_json(value: Any) -> None:
     print(json_text(value))
 
 
+def show_progress(text: str) -> None:
+    """One line on a terminal that the next one replaces; nothing elsewhere."""
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+
+
 def remark(text: str) -> None:
     """Something to know that is not part of the answer."""
     print(text, file=sys.stderr, flush=True)

@@ -19,10 +19,16 @@ COLUMNS = (
     Column("ATTEMPT", right=True),
     Column("AGE", right=True),
     Column("RAN", right=True),
+    Column("CPU", right=True),
+    Column("MEM", right=True),
     Column("NODE", floor=6),
     Column("PROGRESS", floor=8),
     Column("CAUSE", floor=8),
 )
+
+_MEBIBYTE = 1024 * 1024
+_MEBIBYTES_OF_A_GIBIBYTE = 1024
+_TENTHS_BELOW = 9.95
 
 _STYLES = {
     Status.SUCCEEDED: "good",
@@ -36,7 +42,10 @@ _STYLES = {
 
 
 def task_row(task: TaskSnapshot, now: datetime, *, full_id: bool = False, is_held: bool = False) -> list[Cell | str]:
-    """AGE is the time since the task was created, RAN how long its last attempt has been, or was, under way."""
+    """AGE is the time since the task was created, RAN how long its last attempt has been, or was, under way.
+
+    CPU is the processor time that a living run has used, MEM the memory that it has now.
+    """
     ran = ran_for(task, now)
     return [
         task.id if full_id else task.id[-TAIL:],
@@ -47,6 +56,7 @@ def task_row(task: TaskSnapshot, now: datetime, *, full_id: bool = False, is_hel
         f"{task.attempts_used}/{task.max_attempts}",
         span(now - task.created_at),
         "" if ran is None else span(ran),
+        *_usage_cells(task),
         task.node,
         progress_text(task.progress) or "",
         cause_text(task.failure) or "",
@@ -70,6 +80,22 @@ def hold_on(task: TaskSnapshot, holds: Holds) -> str | None:
     if task.status not in WAITING:
         return None
     return holds.get((task.node, task.name)) or holds.get((task.node, EVERYTHING))
+
+
+def _usage_cells(task: TaskSnapshot) -> tuple[str, str]:
+    if task.usage is None or not task.status.is_run:
+        return "", ""
+    return span(task.usage.cpu_seconds), size_text(task.usage.rss_bytes) or ""
+
+
+def size_text(size: int | None) -> str | None:
+    """As people read it: "0.4M", "12M", "3.1G"."""
+    if size is None:
+        return None
+    mebibytes = size / _MEBIBYTE
+    if mebibytes < _TENTHS_BELOW:
+        return f"{mebibytes:.1f}M"
+    return f"{mebibytes:.0f}M" if mebibytes < _MEBIBYTES_OF_A_GIBIBYTE else f"{mebibytes / 1024:.1f}G"
 
 
 def ran_for(task: TaskSnapshot, now: datetime) -> timedelta | None:

@@ -1,6 +1,5 @@
 """Commands that put things in order."""
 
-import sys
 import time
 
 import click
@@ -10,7 +9,7 @@ from chong.cli.option import json_option
 from chong.cli.reach import reach
 from chong.cli.render import escape
 from chong.cli.request import default_issuer
-from chong.cli.screen import print_json, print_table, remark
+from chong.cli.screen import print_json, print_table, remark, show_progress
 from chong.cli.taskrow import COLUMNS, task_row
 from chong.cli.times import span, utc_now
 from chong.cli.wait import PATIENCE
@@ -73,14 +72,10 @@ class Patience:
 
     def note_answer(self, count: int, seconds: float) -> None:
         self._answered = time.monotonic()
-        self._show(f"watching {count} leases for at most {span(seconds)}")
+        show_progress(f"watching {count} leases for at most {span(seconds)}")
 
     def sleep(self, seconds: float) -> None:
         if time.monotonic() - self._answered > PATIENCE:
             raise StoreUnavailable(f"the store has been out of reach for {span(PATIENCE)}: nothing can be judged")
         time.sleep(seconds)
-        self._show("")
-
-    def _show(self, text: str) -> None:
-        if sys.stderr.isatty():
-            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+        show_progress("")

@@ -40,6 +40,13 @@ def read_duration(text: str) -> float:
     return parse_duration(text)
 
 
+def read_age(text: str) -> timedelta:
+    try:
+        return timedelta(seconds=parse_duration(text))
+    except OverflowError:
+        raise ValueError(f"expected a length of time of less than a million years, got {text[:40]!r}") from None
+
+
 def read_moment(text: str) -> datetime:
     """A length of time before now, or a time; one without a zone is UTC, as everything that chong prints."""
     for read in (_before_now, _iso):

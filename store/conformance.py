@@ -9,8 +9,9 @@ class TestMyStore(StoreContract):
 
 from chong.store.conformance_leases import CommandRules, LeaseRules
 from chong.store.conformance_looks import NodeRules, QueryRules
+from chong.store.conformance_pruning import PruneRules
 from chong.store.conformance_saves import SaveRules
 
 
-class StoreContract(SaveRules, LeaseRules, CommandRules, QueryRules, NodeRules):
+class StoreContract(SaveRules, LeaseRules, CommandRules, QueryRules, PruneRules, NodeRules):
     """Every promise of `chong.store.contract`, one test each."""

@@ -1,4 +1,4 @@
-"""What every store promises about reading, pruning, and what nodes tell about themselves."""
+"""What every store promises about reading, and what nodes tell about themselves."""
 # ruff: noqa: PLR2004 - the numbers are the cases
 
 from collections.abc import Iterable
@@ -21,7 +21,6 @@ from chong.store.specimens import (
     TTL,
     SetClock,
     node_record,
-    request,
     stored_end,
     stored_queued,
     stored_run,
@@ -38,7 +37,7 @@ def numbers(tasks: Iterable[TaskSnapshot]) -> list[int]:
 
 
 class QueryRules(Rules):
-    """`query`, `find`, `stats`, `bucket_loads`, `notes`, `prune`."""
+    """`query`, `find`, `stats`, `bucket_loads`, `notes`."""
 
     @pytest.mark.parametrize(
         ("conditions", "expected"),
@@ -152,47 +151,6 @@ class QueryRules(Rules):
         store.append([note])
         store.append([replace(note, kind="other"), replace(note, event_id="2")])
         assert [kept.kind for kept in store.notes(task_id(1))] == ["odd_exit", "odd_exit"]
-
-    def test_pruning_removes_a_task_with_all_that_is_its_own(self, store: TaskStore, clock: SetClock) -> None:
-        """Trail, notes, commands and tags go with it."""
-        task = stored_end(store, 1, tags=frozenset({"io"}))
-        store.append([Note(task_id=task.id, kind="odd_exit", at=START, actor="a", event_id="1")])
-        store.submit_command(request(1, task))
-        clock.advance(100)
-        assert store.prune(timedelta(seconds=99)) == 1
-        assert (
-            store.get(task.id),
-            store.history(task.id),
-            store.notes(task.id),
-            store.commands(task.id),
-        ) == (None, [], [], [])
-        assert store.query(TaskQuery(tags=frozenset({"io"}))) == []
-
-    def test_pruning_leaves_what_is_open_or_young(self, store: TaskStore, clock: SetClock) -> None:
-        """Whatever its age, unfinished work stays."""
-        clock.advance(100)
-        stored_queued(store, 1)
-        stored_run(store, 2)
-        stored_end(store, 3, ended_at=START + timedelta(seconds=50))
-        stored_end(store, 4)
-        assert store.prune(timedelta(seconds=60)) == 1
-        assert numbers(store.query(TaskQuery())) == [3, 2, 1]
-
-    def test_pruning_keeps_its_limit(self, store: TaskStore, clock: SetClock) -> None:
-        """What ended first goes first."""
-        for number in (1, 2, 3):
-            stored_end(store, number, ended_at=START - number * MINUTE)
-        clock.advance(1)
-        assert store.prune(timedelta(0), limit=2) == 2
-        assert numbers(store.query(TaskQuery())) == [1]
-
-    def test_a_pruned_unique_key_can_be_used_again(self, store: TaskStore, clock: SetClock) -> None:
-        """Nothing of the task remains."""
-        stored_end(store, 1, unique_key="once")
-        clock.advance(1)
-        store.prune(timedelta(0))
-        stored_queued(store, 1, unique_key="once")
-        assert numbers(store.query(TaskQuery())) == [1]
 
 
 class NodeRules(Rules):

@@ -29,6 +29,7 @@ from chong.store.model import (
     NodeRecord,
     Note,
     Save,
+    TaskRecord,
     TaskSnapshot,
     TermRecord,
     Transition,
@@ -117,8 +118,28 @@ class TaskStore(ABC):
         """Open work per bucket that has any; keyless work first, then by bucket."""
 
     @abstractmethod
-    def prune(self, older_than: timedelta, *, limit: int = 1000) -> int:
-        """Remove up to `limit` final tasks that ended longer ago than this, with trail, notes and commands."""
+    def prunable(self, older_than: timedelta, *, limit: int = 100) -> list[TaskRecord]:
+        """Up to `limit` final tasks that ended longer ago than this, first the oldest, with all that is theirs."""
+
+    @abstractmethod
+    def count_prunable(self, older_than: timedelta) -> int:
+        """How many tasks `prunable` would give in the end."""
+
+    @abstractmethod
+    def prune(self, records: Sequence[TaskRecord]) -> int:
+        """Remove these final tasks with trail, notes and commands, in one transaction; returns how many have gone.
+
+        One of which more or else is stored than its record says stays whole: what was added after the record was
+        read, a late note for instance, is never removed unseen. `prunable` gives it again.
+        """
+
+    @abstractmethod
+    def prune_traces(self, older_than: timedelta, *, limit: int = 1000) -> int:
+        """Remove up to `limit` old firings, and as many old terms; returns how many.
+
+        The newest firing of each schedule and key stays, so that no instant can be claimed twice; so does a term
+        that holds a lease or is its node's current one.
+        """
 
     # --- leases ------------------------------------------------------------------------------------------
 

@@ -153,6 +153,16 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskRecord:
+    """All that is kept of one task, as one call read it; two equal ones say the same of it."""
+
+    task: TaskSnapshot
+    history: tuple[Transition, ...]
+    notes: tuple[Note, ...]
+    commands: tuple["Command", ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LeaseGrant:
     """The lease to create together with a run: who manages it, and for how long without renewal."""
 

@@ -36,6 +36,7 @@ def add_missing_columns(connection: sqlite3.Connection) -> None:
     for table, column, kind in ADDED:
         if column not in {row["name"] for row in connection.execute(f"PRAGMA table_info({table})")}:
             connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
+    connection.execute("CREATE INDEX IF NOT EXISTS firings_by_claim ON firings (claimed_at)")
     connection.execute("UPDATE deployment SET schema_version = ?", (SCHEMA_VERSION,))
     connection.execute("COMMIT")
 

@@ -22,10 +22,12 @@ from chong.store.model import (
     NodeRecord,
     Note,
     Save,
+    TaskRecord,
     TaskSnapshot,
     TermRecord,
     Transition,
 )
+from chong.store.pruning import read_record, remove_records, remove_traces
 from chong.store.queries import load_queries
 from chong.store.query import TaskQuery
 from chong.store.saving import SaveBatch
@@ -99,14 +101,23 @@ class TableStore(TaskStore):
     def bucket_loads(self) -> list[BucketLoad]:
         return [codec.bucket_load_from_row(row) for row in self._rows("bucket_loads", now=self._now())]
 
-    def prune(self, older_than: timedelta, *, limit: int = 1000) -> int:
-        before = self._now() - codec.span_to_micros(older_than)
+    def prunable(self, older_than: timedelta, *, limit: int = 100) -> list[TaskRecord]:
+        values = {"before": self._before(older_than), "limit": limit}
+        with self._reading() as db:
+            ended = db.execute(_QUERIES["prunable"], values).fetchall()
+            records = [read_record(db, _QUERIES, row["id"]) for row in ended]
+        return [record for record in records if record is not None]
+
+    def count_prunable(self, older_than: timedelta) -> int:
+        return int(self._rows("count_prunable", before=self._before(older_than))[0][0])
+
+    def prune(self, records: Sequence[TaskRecord]) -> int:
         with self._writing() as db:
-            ended = db.execute(_QUERIES["prune"], {"before": before, "limit": limit}).fetchall()
-            ids = {"ids": codec.to_json([row["id"] for row in ended])}
-            for part in ("tags", "transitions", "notes", "commands", "tasks"):
-                db.execute(_QUERIES[f"prune_{part}"], ids)
-        return len(ended)
+            return remove_records(db, _QUERIES, records)
+
+    def prune_traces(self, older_than: timedelta, *, limit: int = 1000) -> int:
+        with self._writing() as db:
+            return remove_traces(db, _QUERIES, self._before(older_than), limit)
 
     # --- leases ------------------------------------------------------------------------------------------
 
@@ -245,6 +256,9 @@ class TableStore(TaskStore):
 
     def _now(self) -> int:
         return codec.to_micros(self._clock())
+
+    def _before(self, age: timedelta) -> int:
+        return max(0, self._now() - codec.span_to_micros(age))
 
     def _reading(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
         return self._session().reading()

@@ -149,6 +149,10 @@ class Controller:
         """As `reload`, without waiting: what becomes of it is in the log."""
         self._term.loop.call(partial(self._term.node.reload, lambda _: None))
 
+    def kill(self, task_id: str) -> None:
+        """SIGKILL to a task's run, at once; nothing happens when it has none. Its end is judged as any other."""
+        self._term.call(partial(self._term.node.kill, task_id))
+
     def query(self, query: TaskQuery) -> list[TaskSnapshot]:
         return self._store.query(query)
 

@@ -83,7 +83,7 @@ def start_forkserver(paths: Paths, number: int, settings: Settings, *, again: bo
     path = paths.generation_socket(number)
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
     with listen(path, socket.SOCK_SEQPACKET) as listener:
-        log = os.open(paths.logs / f"generation-{number}.log", flags, 0o600)
+        log = os.open(paths.generation_log(number), flags, 0o600)
         try:
             order = json.dumps(asdict(_order(paths, number, settings, again=again)))
             command = [sys.executable, "-m", "chong.worker.forkserver", order]

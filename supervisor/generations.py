@@ -7,6 +7,7 @@ report of runs is passed on; see `processes`.
 
 from collections.abc import Collection
 from functools import partial
+from pathlib import Path
 
 from chong.store.errors import Refused
 from chong.supervisor.catalogue import Catalogue, read_catalogue
@@ -70,6 +71,10 @@ class Generations:
     @property
     def is_empty(self) -> bool:
         return not self._generations
+
+    def logs(self) -> list[Path]:
+        """Of the forkservers that live; safe to call from other threads."""
+        return [self._paths.generation_log(number) for number in list(self._generations)]
 
     def source(self, number: int) -> Generation | None:
         """The forkserver for a start that was claimed for this generation; None when it has gone."""

@@ -189,8 +189,7 @@ _TABLE = (
         "keep_logs", DAYS, "How long logs are kept", 30.0, check=Bounds(0, MOST_DAYS, above=True),
     ),
     Key(
-        "keep_logs_gib", GIB, "How much all logs may take; the oldest go first", 10.0,
-        check=Bounds(0, MOST_GIB, above=True),
+        "keep_logs_gib", GIB, "How much all logs may take; the oldest go first", 10.0, check=Bounds(0, MOST_GIB),
     ),
     Key(
         "keep_tasks", DAYS, "How long finished tasks stay in the store", check=Bounds(0, MOST_DAYS, above=True),

@@ -1,6 +1,7 @@
 """The main loop's part of a node: what arrives from processes, store, operators and clients meets here."""
 
 import os
+import signal
 from dataclasses import asdict, replace
 from datetime import datetime
 from functools import partial
@@ -305,6 +306,13 @@ class Node:
             if state.task.status.is_run and not state.is_stop_asked:
                 asked = e.Asked(Action.STOP, self.admission.term, "the node is going down")
                 self.tasks.feed(state.task.id, asked, f"{state.task.run}.down")
+
+    def kill(self, task_id: str) -> None:
+        """SIGKILL to a task's run; to the process itself, too, which may not lead its group yet."""
+        state = self.tasks.get(task_id)
+        if state is not None:
+            for group in (True, False):
+                self.processes.signal(state.task.run, signal.SIGKILL, group=group)
 
     def longest_ladder(self) -> float:
         """Seconds that stopping everything may take."""

@@ -68,6 +68,10 @@ class Paths:
     def accepted_file(self, task_id: str) -> Path:
         return self.accepted / f"{task_id}.json"
 
+    def generation_log(self, generation: int) -> Path:
+        """What a forkserver itself has written, and the modules that it imported."""
+        return self.logs / f"generation-{generation}.log"
+
     def generation_socket(self, generation: int) -> Path:
         return self.runtime / f"generation-{generation}.sock"
 

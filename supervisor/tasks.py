@@ -1,10 +1,12 @@
 """The tasks in this node's hands: feeds events to `decide` and performs what it says."""
 
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -24,6 +26,9 @@ from chong.supervisor.retry import retry_wait
 from chong.supervisor.spool import Spool
 from chong.supervisor.task_state import Phase, TaskState
 from chong.worker.wire import encode_down
+
+ENDED_LOGS = 10_000
+"""So many wait for a last look at most; a disk that hangs must not fill the memory."""
 
 
 class Tasks:
@@ -49,6 +54,8 @@ class Tasks:
         self._leased: set[str] = set()
         self.leased_ids: tuple[str, ...] = ()
         """The tasks whose leases are ours, for the lease keeper's thread: replaced whole, never changed."""
+        self.ended_logs: deque[tuple[Path, int]] = deque(maxlen=ENDED_LOGS)
+        """The logs of runs that ended, with their bounds, until the thread that bounds logs has taken them."""
         self.processes: Processes
         """Set by the controller, which joins the two."""
         self.on_due: Callable[[str], None]
@@ -109,6 +116,11 @@ class Tasks:
     def worker_pids(self) -> dict[str, int]:
         """The living workers by task id; safe to call from other threads."""
         return {s.task.id: s.pid for s in list(self._states.values()) if s.has_process and s.pid is not None}
+
+    def logs(self) -> dict[Path, int]:
+        """The logs of the runs and how large each may grow; safe to call from other threads."""
+        states = (self._states.get(task_id) for task_id in self.leased_ids)
+        return {self._paths.log_of(s.task.run): s.options.log_max for s in states if s is not None}
 
     def used(self, usages: dict[str, Usage]) -> None:
         for task_id, usage in usages.items():
@@ -258,6 +270,7 @@ class Tasks:
         self._queue.free(state.task.id)
 
     def _release(self, state: TaskState, _: e.Release) -> None:
+        self.ended_logs.append((self._paths.log_of(state.task.run), state.options.log_max))
         self.processes.release(state.task.run)
         self._spool.drop_run(state.task.run)
 

@@ -34,6 +34,7 @@ from chong.supervisor.identity import pin_identity
 from chong.supervisor.intake import Intake
 from chong.supervisor.leases import LeaseKeeper
 from chong.supervisor.lockfile import NodeLock
+from chong.supervisor.logbounds import GENERATION_LOG_MAX, LogBounds
 from chong.supervisor.loop import Loop
 from chong.supervisor.machine import boot_id, host_name
 from chong.supervisor.node import Node
@@ -44,6 +45,7 @@ from chong.supervisor.queue import Limits, TurnQueue
 from chong.supervisor.reconcile import Judge
 from chong.supervisor.recover import Findings, Scene, find
 from chong.supervisor.registration import Registration
+from chong.supervisor.retention import retentions
 from chong.supervisor.sampler import EVERY_SECONDS, Sampler
 from chong.supervisor.settings import Settings
 from chong.supervisor.spool import Spool
@@ -153,12 +155,26 @@ class Term:
             pids=self._tasks.worker_pids,
             on_usage=lambda usages: loop.call(partial(self._tasks.used, usages)),
         )
+        self._bounds = LogBounds(
+            logs=lambda: self._tasks.logs() | dict.fromkeys(self._processes.generations.logs(), GENERATION_LOG_MAX),
+            ended=self._tasks.ended_logs,
+            on_trouble=lambda path, error: loop.call(
+                partial(self._log.error, "log_not_bounded", path=str(path), error=str(error))
+            ),
+        )
         self._tickers = [
             Ticker(name, act, on_fault=loop.fail)
             for name, act in (
                 ("chong-leases", self.keeper.renew),
                 ("chong-commands", poller.poll),
                 ("chong-sampler", sampler.sample),
+                ("chong-log-bounds", self._bounds.look),
+                *retentions(
+                    settings,
+                    self._store,
+                    on_pruned=lambda gone: loop.call(partial(self._log.info, "pruned", **gone)),
+                    on_error=lambda error: loop.call(partial(self._log.warning, "pruning_failed", error=str(error))),
+                ),
             )
         ]
 
@@ -284,6 +300,7 @@ class Term:
         self._registration.begin()
         judge = Judge(self._store, self.name)
         self._takeover.judge_later(findings, judge, self.node, every=min(1.0, self._settings.renewal))
+        self._last.callback(self._bounds.look)  # what ended with the node was not looked at since
         for ticker in self._tickers:
             self._last.callback(ticker.close, CLOSE_SECONDS)
             ticker.start()

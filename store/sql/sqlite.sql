@@ -187,9 +187,13 @@ LEFT JOIN leases AS l ON l.task_id = t.id
 WHERE t.status NOT IN ({final})
 GROUP BY t.bucket ORDER BY t.bucket
 
--- name: prune
+-- name: prunable
 -- The final tasks that ended first.
 SELECT id FROM tasks INDEXED BY tasks_ended WHERE status IN ({final}) AND ended_at < :before ORDER BY ended_at LIMIT :limit
+
+-- name: count_prunable
+-- How many final tasks ended before a time.
+SELECT count(*) FROM tasks INDEXED BY tasks_ended WHERE status IN ({final}) AND ended_at < :before
 
 -- name: prune_tags
 -- Their tags.
@@ -213,6 +217,26 @@ DELETE FROM notes WHERE task_id IN (SELECT value FROM json_each(:ids))
 -- name: prune_commands
 -- Their commands.
 DELETE FROM commands WHERE task_id IN (SELECT value FROM json_each(:ids))
+
+-- name: prune_firings
+-- Old planned instants; the newest of each schedule and key stays, or it could be claimed again.
+DELETE FROM firings WHERE rowid IN (
+    SELECT f.rowid FROM firings AS f
+    WHERE f.claimed_at < :before AND EXISTS (
+        SELECT 1 FROM firings AS later
+        WHERE later.name = f.name AND later.planned > f.planned
+            AND ifnull(later.key, '') = ifnull(f.key, '') AND (later.key IS NULL) = (f.key IS NULL)
+    )
+    ORDER BY f.claimed_at LIMIT :limit
+)
+
+-- name: prune_terms
+-- Old lives of supervisors that hold no lease and are not their node's current one.
+DELETE FROM terms WHERE number IN (
+    SELECT number FROM terms
+    WHERE started_at < :before AND term NOT IN (SELECT term FROM leases) AND term NOT IN (SELECT term FROM nodes)
+    ORDER BY number LIMIT :limit
+)
 
 -- name: renew
 -- Leases of a term for another span.

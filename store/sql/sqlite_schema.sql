@@ -131,6 +131,8 @@ CREATE TABLE IF NOT EXISTS firings (
 -- A plain unique index would let a schedule without a key fire twice: NULLs are distinct to it.
 CREATE UNIQUE INDEX IF NOT EXISTS firings_once ON firings (name, planned, ifnull(key, ''), key IS NULL);
 
+CREATE INDEX IF NOT EXISTS firings_by_claim ON firings (claimed_at);
+
 CREATE TABLE IF NOT EXISTS terms (
     number INTEGER PRIMARY KEY,
     term TEXT NOT NULL UNIQUE,

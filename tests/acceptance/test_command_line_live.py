@@ -54,6 +54,14 @@ def test_logs_prints_what_the_task_wrote(shared: Supervised):
     assert "oooooooooo\n" in shared.cli("logs", task_id).out
 
 
+def test_logs_follows_to_the_end_of_a_task(shared: Supervised):
+    """With all that it wrote."""
+    task_id = shared.submit("writes", count=100)
+    answer = shared.cli("logs", task_id, "--follow")
+    assert (answer.code, answer.out) == (0, "o" * 100 + "\nto stderr\n")
+    assert shared.task(task_id).status is S.SUCCEEDED
+
+
 def test_stop_waits_for_its_effect(shared: Supervised):
     """With its reason and who asked."""
     task_id = hold(shared, "never")

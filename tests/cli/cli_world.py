@@ -126,6 +126,12 @@ class World:
         self.store.save(after, [step], expect_version=task.version)
         return after
 
+    def start(self, task: TaskSnapshot) -> TaskSnapshot:
+        """The next attempt of a task that waits, which runs then."""
+        after, step = moved(task, S.STARTING)
+        self.store.save(after, [step], expect_version=task.version, lease=LeaseGrant(TERM, timedelta(seconds=30)))
+        return self.move(after, S.RUNNING)
+
     def run(self, *args: str, env: dict[str, str] | None = None, binary: bool = False) -> Answer:
         return call(self.state, *args, env=env, binary=binary)
 

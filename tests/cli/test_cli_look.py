@@ -86,12 +86,24 @@ def test_ps_text_has_what_an_operator_asks_first(world: World, chong):
     world.store.touch("node-a.1", [Beat(task.id, progress=Progress(1234567, 2000000, "page 7"))])
     failed = world.add(status=S.FAILED)
     head, running, ended = chong("ps", "--all").lines
-    assert " ".join(head.split()) == "ID NAME KEY BUCKET STATUS ATTEMPT AGE RAN NODE PROGRESS CAUSE"
+    assert " ".join(head.split()) == "ID NAME KEY BUCKET STATUS ATTEMPT AGE RAN CPU MEM NODE PROGRESS CAUSE"
     assert running.split()[:6] == [task.id[-8:], "billing.sync", "acme", "3", "running", "1/4"]
     assert "1234567/2000000 page 7" in running
     assert ended.startswith(failed.id[-8:])
     assert "exception ValueError: no such page" in ended
     assert task.id in chong("ps", "--full-id").out
+
+
+def test_ps_shows_what_living_runs_use(world: World, chong):
+    """What has ended uses nothing any more, whatever its last sample said."""
+    task = world.add()
+    world.store.touch("node-a.1", [Beat(task.id, usage=Usage(61.5, 300 << 20, 3 << 30))])
+    assert chong("ps").lines[1].split()[8:10] == ["1m01s", "300M"]
+    world.move(task, S.FAILED)
+    head, ended = chong("ps", "--all").lines
+    assert ended[head.index("CPU") :].split()[:2] == ["-", "-"]
+    text = chong("show", task.id).out
+    assert "61.5 s CPU, 3072.0 MiB at most" in text
 
 
 def test_ids_match_by_beginning_or_end(world: World, chong):
@@ -125,7 +137,7 @@ def test_show_tells_all(world: World, chong):
     world.store.touch("node-a.1", [Beat(running.id, usage=Usage(1.5, 2 << 20, 3 << 20))])
     text = chong("show", running.id).out
     assert "by eve (lunch): not yet taken up" in text
-    assert "1.5 s CPU, 2.0 MiB resident, 3.0 MiB at most" in text
+    assert "1.5 s CPU, 2.0 MiB in memory now, 3.0 MiB at most" in text
     failed = chong("show", world.add(status=S.FAILED).id).out
     assert "    Traceback:\n      boom\n" in failed
     assert '"pages": 3' in chong("show", world.add(status=S.SUCCEEDED).id).out
@@ -203,10 +215,10 @@ def test_logs_are_read_on_their_node_only(world: World, chong):
     pin_identity(world.state / "node.json", "node-a")
     assert "there is no file" in chong("logs", task.id).err
     (world.state / "logs").mkdir()
-    (world.state / "logs" / f"{task.id}.1.log").write_bytes(b"\0" * 70_000 + b"page 1\n\xff\x1b[2J\n")
+    (world.state / "logs" / f"{task.id}.1.log").write_bytes(b"page 1\n\xff\x1b[2J\n")
     assert world.run("logs", task.id, binary=True).out == "page 1\n\xff\x1b[2J\n"
     found = chong("logs", task.id[-9:], "--json").json
-    assert set(found) == {"id", "attempt", "node", "path", "text"}
+    assert set(found) == {"id", "attempt", "node", "path", "bytes_gone", "text"}
     assert found["text"] == "page 1\n\\xff\x1b[2J\n"
     assert chong("logs", task.id, "--attempt", "2").err == "chong: --attempt: expected 1 to 1, got 2\n"
     assert "has not been started yet" in chong("logs", world.add(status=S.QUEUED).id).err

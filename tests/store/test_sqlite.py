@@ -161,7 +161,9 @@ class TestPlans:
             ("save_standing", "t", "sqlite_autoindex_tasks_1"),
             ("save_holder", "tasks", "tasks_unique_key"),
             ("stats_buckets", "tasks", "tasks_by_bucket"),
-            ("prune", "tasks", "tasks_ended"),
+            ("prunable", "tasks", "tasks_ended"),
+            ("count_prunable", "tasks", "tasks_ended"),
+            ("prune_firings", "f", "firings_by_claim"),
             ("claim_commands", "commands", "commands_open"),
             ("adopt_commands", "commands", "commands_claimed"),
             ("commands", "commands", "commands_by_task"),
@@ -469,7 +471,7 @@ class TestClock:
         clock.advance(31)
         with SqliteTaskStore(path, clock=clock) as store:
             assert [lease.is_past for lease in store.leases()] == [True]
-            assert store.prune(timedelta(0)) == 0
+            assert store.count_prunable(timedelta(0)) == 0
 
 
 def test_the_specimen_is_new_each_time():

@@ -1,0 +1,183 @@
+"""`chong run`: one task in the foreground, for development.
+
+A node of its own that lasts as long as the task: the same supervisor and the same worker as in production, with a store
+in memory and a directory that is removed at the end.
+"""
+
+import logging
+import sys
+import time
+from collections.abc import MutableMapping
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import click
+import structlog
+
+from chong.cli.facts import one_line
+from chong.cli.follow import Follower, Output
+from chong.cli.interrupts import Interrupts
+from chong.cli.invocation import Invocation
+from chong.cli.option import json_option
+from chong.cli.render import block, escape
+from chong.cli.screen import print_json, remark
+from chong.cli.taskrow import progress_text
+from chong.cli.values import read_params
+from chong.store.errors import Refused
+from chong.store.memory import InMemoryTaskStore
+from chong.store.model import TaskSnapshot
+from chong.store.states import Status
+from chong.supervisor.controller import Controller
+from chong.supervisor.exits import Exit
+from chong.supervisor.keys import KEYS
+from chong.supervisor.options import option_of
+from chong.supervisor.paths import default_node
+from chong.supervisor.settings import Settings
+from chong.supervisor.submission import Submission
+
+LEASE_SECONDS = 6.0
+"""Short: if this process is killed, the task lives on without it for half of it."""
+POLL_SECONDS = 0.1
+PROGRESS_SECONDS = 1.0
+"""At least so far apart are two lines about how far the task is."""
+
+
+@click.command()
+@click.argument("name")
+@click.option("--key", help="Key that the task works for.")
+@click.option("-p", "assignments", metavar="NAME=VALUE", multiple=True, help="A parameter: JSON, else text.")
+@click.option("--params", metavar="JSON", help="All parameters as a JSON object; -p adds to it.")
+@option_of(KEYS["tasks"])
+@json_option
+@click.pass_obj
+def run(
+    call: Invocation,
+    name: str,
+    *,
+    key: str | None,
+    assignments: tuple[str, ...],
+    params: str | None,
+    tasks: tuple[str, ...],
+    as_json: bool,
+) -> Exit:
+    """Run one task here and now, for development.
+
+    Needs no supervisor and no store, and leaves nothing behind. The task's output goes to standard output and its
+    result after it; with --json the output goes to standard error. Ctrl-C asks the task to stop, a second one kills it.
+    """
+    submission = Submission(name=name, key=key, params=read_params(params, assignments))
+    config = replace(call.config, options={**call.config.options, "tasks": tasks})
+    with ExitStack() as ends:
+        interrupts = ends.enter_context(Interrupts())
+        place = Path(ends.enter_context(TemporaryDirectory(prefix="chong-run-")))
+        settings = Settings(
+            node=default_node(),
+            num_buckets=call.num_buckets,
+            max_parallel=1,
+            lease_seconds=LEASE_SECONDS,
+            poll_seconds=POLL_SECONDS,
+            modules=config.value("tasks") or (),
+            pass_env=config.value("pass_env") or (),
+            state_dir=place / "state",
+        )
+        store = ends.enter_context(InMemoryTaskStore())
+        controller = Controller(store=store, settings=settings, log=_log())
+        ends.callback(controller.close, 0)
+        seen = Foreground(controller, store, settings, interrupts)
+        task = seen.see_through(submission, Output(sys.stderr if as_json else sys.stdout))
+    _tell(task, as_json=as_json)
+    if task.status is Status.SUCCEEDED:
+        return Exit.DONE
+    return Exit.INTERRUPTED if interrupts.count else Exit.REFUSED
+
+
+class Foreground:
+    """Follows the one task of a controller, says what becomes of it, and passes Ctrl-C on."""
+
+    def __init__(
+        self, controller: Controller, store: InMemoryTaskStore, settings: Settings, interrupts: Interrupts
+    ) -> None:
+        self._controller = controller
+        self._store = store
+        self._settings = settings
+        self._interrupts = interrupts
+        self._task: TaskSnapshot
+        self._told_at = 0.0
+        self._heeded = 0
+
+    def see_through(self, submission: Submission, output: Output) -> TaskSnapshot:
+        """The task as it ended."""
+        self._task = self._submit(submission)
+        log_of = self._settings.paths.log_of
+        return Follower(self._look, lambda attempt: log_of(f"{self._task.id}.{attempt}"), output).follow(self._task)
+
+    def _submit(self, submission: Submission) -> TaskSnapshot:
+        name, key, params = submission.name, submission.key, dict(submission.params)
+        self._interrupts.raises = True
+        try:
+            if self._interrupts.count:
+                raise KeyboardInterrupt
+            return self._controller.submit(name, key=key, params=params, timeout=self._settings.import_seconds)
+        except TimeoutError:
+            for log in sorted(self._settings.paths.logs.glob("generation-*.log"))[-1:]:
+                remark("\n".join(block(log.read_text(errors="backslashreplace").strip())))
+            raise Refused(f"the task modules were not loaded within {self._settings.import_seconds:g} s") from None
+        finally:
+            self._interrupts.raises = False
+
+    def _look(self) -> TaskSnapshot:
+        if self._controller.fault is not None:
+            raise self._controller.fault
+        before, self._task = self._task, self._store.get(self._task.id) or self._task
+        self._remark_on(before)
+        self._heed()
+        return self._task
+
+    def _remark_on(self, before: TaskSnapshot) -> None:
+        task = self._task
+        if task.status is Status.RUNNING and before.status is not Status.RUNNING:
+            remark(f"chong: running, attempt {task.attempts_used} of {task.max_attempts}")
+        is_new = task.progress not in (None, before.progress)
+        if is_new and time.monotonic() - self._told_at >= PROGRESS_SECONDS:
+            self._told_at = time.monotonic()
+            remark(f"chong: {escape(progress_text(task.progress) or '')}")
+
+    def _heed(self) -> None:
+        """The first Ctrl-C asks, each further one kills."""
+        if self._heeded == self._interrupts.count:
+            return
+        if not self._heeded:
+            remark("chong: asked the task to stop; once more kills it")
+            self._controller.stop(self._task.id, "Ctrl-C")
+        else:
+            remark("chong: killing the task")
+        if self._interrupts.count > 1:
+            self._controller.kill(self._task.id)
+        self._heeded = self._interrupts.count
+
+
+def _tell(task: TaskSnapshot, *, as_json: bool) -> None:
+    if as_json:
+        print_json(task)
+    elif task.status is Status.SUCCEEDED:
+        print_json(task.outcome)
+    if task.status is not Status.SUCCEEDED:
+        remark(f"chong: {one_line(task)}")  # the traceback is part of its output
+
+
+def _log() -> Any:
+    """The supervisor's warnings as remarks; what it has to say beside is for operators."""
+    return structlog.wrap_logger(
+        structlog.PrintLogger(file=sys.stderr),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        processors=[_as_remark],
+    )
+
+
+def _as_remark(_: Any, __: str, event: MutableMapping[str, Any]) -> str:
+    hidden = {"event", "node", "term", "exc_info"}
+    facts = " ".join(f"{name}={value}" for name, value in event.items() if name not in hidden)
+    return escape(f"chong: {event['event']} {facts}")

@@ -1,0 +1,43 @@
+"""Tasks for the tests of `chong run`; imported by a real forkserver."""
+
+# ruff: noqa: T201 - printing is what they are for
+
+import os
+import time
+
+from chong.worker import TaskContext, task
+
+
+@task("greet")
+def greet(ctx: TaskContext, name: str = "you", times: int = 1) -> dict:
+    for done in range(times):
+        print(f"hello {name}", flush=True)
+        ctx.checkpoint(done=done + 1, total=times, message=f"greeting {name}")
+    return {"name": name, "key": ctx.key, "attempt": ctx.attempt}
+
+
+@task("flaky", retries=1)
+def flaky(ctx: TaskContext) -> int:
+    print(f"attempt {ctx.attempt}", flush=True)
+    if ctx.attempt == 1:
+        raise ValueError("not yet")
+    return ctx.attempt
+
+
+@task("broken")
+def broken(_: TaskContext) -> None:
+    raise ValueError("no such page")
+
+
+@task("waits")
+def waits(ctx: TaskContext) -> None:
+    print(f"pid {os.getpid()}", flush=True)
+    while True:
+        ctx.sleep(0.05)
+
+
+@task("deaf", stop_grace=600)
+def deaf(_: TaskContext) -> None:
+    print(f"pid {os.getpid()}", flush=True)
+    while True:
+        time.sleep(0.05)

@@ -1,0 +1,212 @@
+"""What a node lets go of by itself, and what it never does."""
+
+import os
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from chong.store.errors import StoreUnavailable
+from chong.store.memory import InMemoryTaskStore
+from chong.store.specimens import SetClock, stored_end, stored_run, task_id
+from chong.supervisor.retention import (
+    AGAIN_SECONDS,
+    BATCH,
+    BATCHES,
+    DAY,
+    EVERY_SECONDS,
+    GIBIBYTE,
+    FileRetention,
+    TaskRetention,
+    oldest_to_keep,
+    retentions,
+)
+from chong.supervisor.settings import Settings
+
+
+class Place:
+    """A node's directories with files of a certain age; `turn` lets go of what has had its time."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.pruned: list[dict[str, int]] = []
+        self.errors: list[Exception] = []
+        self.settings().make_directories()
+        self.paths = self.settings().paths
+
+    def settings(self, **keep: float | None) -> Settings:
+        return Settings(node="node-a", state_dir=self.root, **keep)
+
+    def file(self, path: Path, *, days: float, size: int = 10) -> Path:
+        path.write_bytes(b"x" * size)
+        return self.aged(path, days)
+
+    def log(self, number: int, *, days: float, size: int = 10, attempt: int = 1) -> Path:
+        return self.file(self.paths.log_of(f"{task_id(number)}.{attempt}"), days=days, size=size)
+
+    def aged(self, path: Path, days: float) -> Path:
+        then = time.time() - days * DAY
+        os.utime(path, (then, then))
+        return path
+
+    def turn(self, **keep: float | None) -> float:
+        said = FileRetention(self.settings(**keep), on_pruned=self.pruned.append, on_error=self.errors.append)
+        return said.turn()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path / "state")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "most", "expected"),
+    [
+        ({}, 10, 1),
+        ({5: 4, 6: 4, 7: 4}, 12, 5),
+        ({5: 4, 6: 4, 7: 4}, 11, 6),
+        ({5: 4, 6: 4, 7: 4}, 8, 6),
+        ({5: 4, 6: 4, 7: 4}, 3, 8),
+    ],
+)
+def test_the_newest_minutes_are_kept(sizes, most, expected):
+    """As many as fit, counted from now backwards."""
+    assert oldest_to_keep(sizes, most) == expected
+
+
+def test_logs_go_by_their_age(place: Place):
+    """Counted from the last word that was written; how much went is told."""
+    old, young = place.log(1, days=31), place.log(2, days=29)
+    assert place.turn(keep_logs=30) == EVERY_SECONDS
+    assert (old.exists(), young.exists()) == (False, True)
+    assert place.pruned == [{"logs": 1, "bytes": 4096}]
+
+
+def test_the_oldest_logs_go_while_all_take_too_much(place: Place):
+    """By what they take on the disk, holes not counted, and an empty one as a block."""
+    logs = [place.log(number, days=4 - number, size=200_000) for number in (1, 2, 3)]
+    with logs[0].open("ab") as holed:
+        holed.truncate(10_000_000)
+    place.aged(logs[0], 3)
+    place.turn(keep_logs=None, keep_logs_gib=450_000 / GIBIBYTE)
+    assert [log.exists() for log in logs] == [False, True, True]
+
+
+def test_nothing_goes_and_nothing_is_said_while_all_is_in_bounds(place: Place):
+    """No line in the log every ten minutes."""
+    place.log(1, days=1)
+    place.turn()
+    assert (place.pruned, place.errors) == ([], [])
+
+
+def test_the_log_of_an_open_task_never_goes(place: Place):
+    """It proves that the task has run, without which a lost store would let it run again."""
+    waiting = place.log(1, days=400)
+    place.paths.accepted_file(task_id(1)).write_text("{}")
+    place.turn(keep_logs=1, keep_logs_gib=0)
+    assert waiting.exists()
+    place.paths.accepted_file(task_id(1)).unlink()
+    place.turn(keep_logs=1, keep_logs_gib=0)
+    assert not waiting.exists()
+
+
+def test_the_log_of_a_living_forkserver_never_goes(place: Place):
+    """It may be silent for months."""
+    first, second = (place.file(place.paths.generation_log(number), days=400) for number in (1, 2))
+    place.paths.generation_lock(2).touch()
+    place.turn(keep_logs=1, keep_logs_gib=0)
+    assert (first.exists(), second.exists()) == (False, True)
+
+
+def test_what_was_written_just_now_stays(place: Place):
+    """It may belong to a forkserver that has not locked itself yet."""
+    log = place.file(place.paths.generation_log(1), days=0)
+    place.turn(keep_logs=0, keep_logs_gib=0)
+    assert log.exists()
+
+
+def test_other_files_in_the_directory_are_left_alone(place: Place):
+    """Whatever an operator has put there."""
+    other = place.file(place.paths.logs / "notes.txt", days=400)
+    place.turn(keep_logs=1, keep_logs_gib=0)
+    assert other.exists()
+
+
+def test_what_was_left_behind_in_the_spool_goes(place: Place):
+    """Files that were set aside, and those of runs that are over; not those of open tasks."""
+    set_aside = place.file(place.paths.accepted / f"{task_id(1)}.json.unreadable", days=31)
+    waiting = place.file(place.paths.accepted_file(task_id(2)), days=31)
+    kept = []
+    for number in (2, 3):
+        run = place.paths.run_dir(f"{task_id(number)}.1")
+        run.mkdir()
+        place.file(run / "result.json", days=31)
+        kept += [place.aged(run, 31), place.file(place.paths.checkpoints / f"{task_id(number)}.json", days=31)]
+    young = place.file(place.paths.checkpoints / f"{task_id(4)}.json", days=1)
+    place.turn(keep_spool=30)
+    assert [path.exists() for path in (set_aside, waiting, young)] == [False, True, True]
+    assert [path.exists() for path in kept] == [True, True, False, False]
+    assert place.pruned == [{"spool": 3}]
+
+
+def test_none_keeps_for_ever(place: Place):
+    """Whatever is years old."""
+    log = place.log(1, days=4000)
+    left = place.file(place.paths.accepted / "x.json.unreadable", days=4000)
+    place.turn(keep_logs=None, keep_logs_gib=None, keep_spool=None)
+    assert log.exists()
+    assert left.exists()
+
+
+def test_a_directory_that_is_gone_is_told(place: Place):
+    """And tried again the next time; nothing ends for it."""
+    place.paths.logs.rmdir()
+    assert place.turn() == EVERY_SECONDS
+    assert len(place.errors) == 1
+
+
+class TestTasks:
+    def retention(self, store, told, days=1.0):
+        return TaskRetention(store, days, on_pruned=told.append, on_error=told.append)
+
+    def test_old_tasks_go_and_open_ones_stay(self):
+        """Whatever their age."""
+        clock, told = SetClock(), []
+        with InMemoryTaskStore(clock) as store:
+            old, run = stored_end(store, 1), stored_run(store, 2)
+            clock.advance(2 * DAY)
+            young = stored_end(store, 3, ended_at=clock.now - timedelta(hours=1))
+            assert self.retention(store, told).turn() == EVERY_SECONDS
+            assert [store.get(task.id) is None for task in (old, run, young)] == [True, False, False]
+        assert told == [{"tasks": 1}]
+
+    def test_a_turn_is_bounded_and_the_next_one_soon(self):
+        """A store of millions is not emptied in one go beside the work."""
+        clock, told = SetClock(), []
+        with InMemoryTaskStore(clock) as store:
+            for number in range(BATCH * BATCHES + 1):
+                stored_end(store, number)
+            clock.advance(2 * DAY)
+            retention = self.retention(store, told)
+            assert retention.turn() == AGAIN_SECONDS
+            assert retention.turn() == EVERY_SECONDS
+        assert told == [{"tasks": BATCH * BATCHES}, {"tasks": 1}]
+
+    def test_a_store_that_is_away_is_told_and_tried_again(self):
+        """Its absence ends nothing."""
+        told: list = []
+        store = InMemoryTaskStore()
+        store.close()
+        assert self.retention(store, told).turn() == EVERY_SECONDS
+        assert [type(error) for error in told] == [StoreUnavailable]
+
+
+def test_tasks_in_the_store_go_only_where_that_was_asked_for(place: Place):
+    """Without keep_tasks nobody's history is removed."""
+
+    def threads(**keep):
+        return [name for name, _ in retentions(place.settings(**keep), None, on_pruned=print, on_error=print)]
+
+    assert threads() == ["chong-retention"]
+    assert threads(keep_tasks=90.0) == ["chong-retention", "chong-pruning"]
