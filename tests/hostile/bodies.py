@@ -366,3 +366,46 @@ def binary_output(_: TaskContext) -> str:
     os.write(1, bytes(range(256)) * 4096)
     print("\ud800\0\x1b[2J")  # noqa: T201
     return "written"
+
+
+# --- against the others --------------------------------------------------------------------------------------------
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+@task("against.above")
+def against_above(ctx: TaskContext, number: int, title: str) -> str:
+    """A signal to the nearest process above that is called so, and to no other one."""
+    pid = os.getpid()
+    while not Path(f"/proc/{pid}/cmdline").read_text().startswith(title):
+        pid = parent_of(pid)
+    note(ctx, "begin")
+    os.kill(pid, number)
+    ctx.sleep(2)
+    return "still here"
+
+
+@task("starts.soon", start_timeout=1)
+def starts_soon(_: TaskContext) -> None:
+    """Its start waits no longer than a second."""
+
+
+@task("kills.all")
+def kills_all(_: TaskContext, outer: int) -> None:
+    """Everything that it may signal, if that is a world of its own."""
+    if Path("/proc/self/ns/pid").stat().st_ino == outer or len(list(Path("/proc").glob("[0-9]*"))) > 10:
+        raise RuntimeError("expected a pid namespace with a handful of processes")
+    os.kill(-1, signal.SIGKILL)
+    wait_for_the_end()
+
+
+@task("writes.on", stop_grace=0.4, kill_grace=0.4)
+def writes_on(ctx: TaskContext, path: str) -> None:
+    note(ctx, "begin")
+    with Path(path).open("wb", buffering=0) as file:
+        while True:
+            file.write(b"x" * 100)
+            file.seek(0)
+            os.fsync(file.fileno())

@@ -15,8 +15,9 @@ MODULES = ("--tasks", "bodies", "--tasks", "sample_tasks")
 TRACEBACK_LIMIT = 64 * 1024
 
 
-def start(place: Supervised, *options: str) -> Supervised:
-    return place.start(*MODULES, *options, lease=LEASE)
+def start(place: Supervised, *options: str, **more: Any) -> Supervised:
+    """A term with the ordinary tasks and the hostile ones."""
+    return place.start(*MODULES, *options, lease=LEASE, **more)
 
 
 def state_of(pid: int) -> str:

@@ -128,3 +128,9 @@ def size_of(pid: int) -> int:
 
 def files_of(pid: int) -> int:
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def cpu_of(pid: int) -> float:
+    """Seconds of processor time."""
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
