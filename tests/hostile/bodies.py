@@ -409,3 +409,72 @@ def writes_on(ctx: TaskContext, path: str) -> None:
             file.write(b"x" * 100)
             file.seek(0)
             os.fsync(file.fileno())
+
+
+# --- floods --------------------------------------------------------------------------------------------------------
+
+FLOODS: dict[str, bytes] = {
+    "lines": b"a line like any other\n" * 50_000,
+    "one line": b"x" * MIB,
+    "binary": bytes(range(256)) * 4096,
+    "newlines": b"\n" * MIB,
+}
+
+
+@task("floods", stop_grace=1, kill_grace=1)
+def floods(ctx: TaskContext, what: str, size: int) -> int:
+    """So many bytes of output."""
+    note(ctx, "begin")
+    left = size
+    while left > 0:
+        left -= os.write(1, FLOODS[what][:left])
+    return size
+
+
+@task("fills.the.disk")
+def fills_the_disk(ctx: TaskContext, path: str) -> None:
+    """Until there is no room; what it wrote stays."""
+    note(ctx, "begin")
+    with Path(path).open("ab", buffering=0) as file:
+        while True:
+            file.write(b"x" * 65536)
+
+
+@task("vandal")
+def vandal(_: TaskContext) -> str:
+    """Changes in its process whatever a process can change."""
+    os.chdir("/")
+    os.umask(0)
+    os.nice(5)
+    os.environ["CHONG_VANDAL"] = os.environ["PATH"] = "everywhere"
+    resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+    sys.path.clear()
+    sys.setrecursionlimit(100)
+    gc.disable()
+    sys.modules["json"] = sys.modules["os"] = None  # type: ignore[assignment]
+    HOARD.append("left behind")
+    return "done"
+
+
+@task("surroundings")
+def surroundings(_: TaskContext) -> dict[str, Any]:
+    """What a run finds when it begins."""
+    facts: dict[str, Any] = {line.split(":\t")[0]: line for line in Path("/proc/self/status").read_text().splitlines()}
+    umask = os.umask(0)
+    os.umask(umask)
+    return {
+        "directory": str(Path.cwd()),
+        "umask": umask,
+        "nice": os.nice(0),
+        "environment": {name: text for name, text in os.environ.items() if name != "CHONG_RUN"},
+        "files": resource.getrlimit(resource.RLIMIT_NOFILE),
+        "signals": [facts[name] for name in ("SigBlk", "SigIgn", "SigCgt", "Threads")],
+        "path": sys.path,
+        "depth": sys.getrecursionlimit(),
+        "gc": gc.isenabled(),
+        "modules": [sys.modules[name] is None for name in ("json", "os")],
+        "hoard": HOARD,
+        "descriptors": sorted(str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.name in "0124"),
+    }

@@ -83,6 +83,11 @@ class Witness:
                 if moment not in self._renewed[-1:]:
                     self._renewed.append(moment)
 
+    @property
+    def renewals(self) -> int:
+        """How many were seen."""
+        return len(self._renewed)
+
     def longest_gap(self) -> float:
         """Seconds between two renewals that came one after the other."""
         return max((later - earlier).total_seconds() for earlier, later in pairwise(self._renewed))
