@@ -366,7 +366,10 @@ class Processes:
         """Act on a fair number of frames; whether more may have come."""
         frames = channel.peek(FRAMES_A_TURN)
         for data in frames:
-            channel.seen(self._on_frame(channel, data))
+            version = self._on_frame(channel, data)
+            channel.seen(version)
+            if version == KEEP:
+                break  # a last word: whether more has come already must not decide what counts
         channel.pop_stored(0)  # what needs no storing, such as checkpoints, makes room at once
         if frames and channel.waiting > FRAMES_UNSTORED:
             self._complain(channel, f"channel: expected at most {FRAMES_UNSTORED} frames to be stored, got more")
