@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from chong.store.model import Failure, FailureKind
 from chong.supervisor import events as e
+from chong.supervisor.adopted import reap_adopted
 from chong.supervisor.catalogue import Catalogue, read_catalogue
 from chong.supervisor.child import Child
 from chong.supervisor.forkservers import Found, next_number, start_forkserver
@@ -25,6 +26,7 @@ from chong.worker.wire import PROTOCOL_VERSION, Order, ProtocolError, Report, Up
 RESTART_FIRST = 0.1
 RESTART_MOST = 30.0
 DEATH_POLL = 0.02
+REAP_PERIOD = 1.0
 DESCRIPTORS_OF_A_RUN = 2
 FRAMES_A_TURN = 100
 FRAMES_UNSTORED = 1000
@@ -63,6 +65,7 @@ class Processes:
         self._is_ready = False
         self._failures = 0
         self._has_lost_one = False
+        self._has_adopted = False
         self._last = 0
         """The last generation's number; none is used twice in one term, also when its files are gone."""
         self._children: dict[int, Child] = {}
@@ -93,6 +96,7 @@ class Processes:
         try:
             child, generation = start_forkserver(self._paths, number, self._settings)
         except OSError as error:
+            self._paths.generation_socket(number).unlink(missing_ok=True)
             self._listener.forkserver_not_understood(number, error)
             self._restart(number, was_ready=False)
             return
@@ -250,6 +254,9 @@ class Processes:
         orphans = [run for run, home in self._homes.items() if home is generation]
         for run in orphans:
             self._orphan(run)
+        if not self._has_adopted:
+            self._has_adopted = True
+            self._reap()
         if not orphans:
             generation.let_leash_go()
         if was_current and not self._ending:
@@ -263,6 +270,12 @@ class Processes:
         for path in (generation.path, self._paths.catalogue(generation.number)):
             path.unlink(missing_ok=True)
         self._paths.generation_lock(generation.number).unlink(missing_ok=True)
+
+    def _reap(self) -> None:
+        """Workers of whom we never heard, and strays: nobody else is there to do it, from now on."""
+        known = {channel.pid for channel in self._channels.values()} | {child.pid for child in self._children.values()}
+        reap_adopted(known)
+        self._loop.later(REAP_PERIOD, self._reap)
 
     def _restart(self, number: int, *, was_ready: bool) -> None:
         """At once when it was killed; with a backoff when it could not even begin, as its imports then fail again."""

@@ -22,7 +22,7 @@ def place() -> Iterator[Supervised]:
 
 
 @pytest.fixture
-def small_disk(place: Supervised) -> Iterator[Callable[[str], Path]]:
+def small_disk(place: Supervised) -> Iterator[Callable[..., Path]]:
     """Makes a file system of a few MiB at a path within the node's root."""
     mounts: list[Path] = []
 

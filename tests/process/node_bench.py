@@ -86,6 +86,7 @@ class Bench:
         self.state = self.root / "state"
         self.paths = Paths(self.state, self.state / "run")
         self.journal_path = self.root / "journal"
+        self.database: Path | None = None
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("CHONG_")},
             "PYTHONPATH": os.pathsep.join([*TASK_FOLDERS, *filter(None, [os.environ.get("PYTHONPATH")])]),
@@ -96,7 +97,12 @@ class Bench:
     @cached_property
     def store(self) -> SqliteTaskStore:
         self.state.mkdir(mode=0o700, exist_ok=True)
-        return SqliteTaskStore(self.paths.default_store, checkpoints=self.is_supervisor)
+        return SqliteTaskStore(self.database or self.paths.default_store, checkpoints=self.is_supervisor)
+
+    def elsewhere(self) -> Path:
+        """A place for the store outside the state directory, to be named to the node as well."""
+        self.database = self.root / "elsewhere.db"
+        return self.database
 
     # --- tasks -------------------------------------------------------------------------------------------------
 

@@ -5,12 +5,7 @@ import socket
 
 import pytest
 
-from chong.supervisor import processes
-from chong.supervisor.events import FailureArrived
-from chong.supervisor.loop import Loop
-from chong.supervisor.processes import Processes
 from chong.supervisor.run_channel import KEEP, RunChannel
-from chong.supervisor.settings import Settings
 
 
 @pytest.fixture
@@ -66,29 +61,3 @@ def test_nothing_is_read_behind_a_last_word(pair):
     channel.seen(KEEP)
     worker.send(b"more")
     assert channel.peek(10) == []
-
-
-class Listener:
-    """Everything that happens to a run leads to a version that is never stored."""
-
-    def __init__(self):
-        self.heard = []
-
-    def happened(self, run, what, event_id, at):
-        self.heard.append(what)
-        return 5
-
-
-def test_a_flood_of_what_has_to_be_stored_is_junk(pair, tmp_path, monkeypatch):
-    """A worker of ours holds back; one that does not would fill the memory while the store is away."""
-    monkeypatch.setattr(processes, "FRAMES_UNSTORED", 20)
-    monkeypatch.setattr(processes, "FRAMES_A_TURN", 10)
-    channel, worker = pair
-    listener, loop = Listener(), Loop()
-    inner = Processes(loop, Settings(state_dir=tmp_path), "term", listener)
-    for number in range(1, 50):
-        worker.send(b'{"kind":"stopping","n":%d,"at":1,"answer":[1,1]}' % number)
-    assert [inner._read_frames(channel) for _ in range(4)] == [True, True, True, False]
-    failures = [what.failure.kind for what in listener.heard if isinstance(what, FailureArrived)]
-    assert (failures, len(listener.heard)) == (["protocol"], 31)
-    loop.close()
