@@ -121,12 +121,8 @@ ROWS: dict[str, Row] = {
     "daemons": bad(succeeded("with daemons"), "daemons"),
     # A9: what it may say
     "exception without words": sample(raised("sample_tasks.HostileError", "could not be formed"), "hostile"),
-    "exception that formulates for ever": sample(
-        raised("sample_tasks.EndlessError", "could not be formed"), "endless"
-    ),
-    "exception that swallows its end": sample(
-        raised("sample_tasks.StubbornError", "could not be formed"), "stubborn"
-    ),
+    "exception that formulates for ever": sample(raised("sample_tasks.EndlessError", "could not be formed"), "endless"),
+    "exception that swallows its end": sample(raised("sample_tasks.StubbornError", "could not be formed"), "stubborn"),
     "exception of 50 MB": sample(raised("sample_tasks.HugeError", "\\0\\ud800é"), "huge"),
     "5,000 causes": sample(raised("ValueError", "4999"), "chain"),
     "causes without end": sample(raised("sample_tasks.EndlessChainError"), "endless chain"),

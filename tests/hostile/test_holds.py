@@ -1,7 +1,6 @@
 """Runs that a kill does not end, and tasks that turn against the processes above them."""
 
 import contextlib
-import os
 import shutil
 import signal
 import subprocess

@@ -57,7 +57,7 @@ def test_a_full_state_disk_refuses_work_and_goes_on(place: Supervised, small_dis
     with Witness(node, RENEWAL):
         running = node.begun("until", path=str(node.root / "open"))
         ballast = fill(state)
-        with pytest.raises(Refused, match="cannot be kept on disk: .*No space left"):
+        with pytest.raises(Refused, match=r"cannot be kept on disk: .*No space left"):
             node.submit("echo", text="x" * 9000)
         (node.root / "open").touch()
         assert node.end_of(running).outcome == "released"
@@ -157,12 +157,12 @@ def test_a_frozen_reader_of_its_log_costs_nothing(place: Supervised):
         assert reader.wait(20) == 0
 
 
-def test_log_directory_that_was_removed_is_made_again(place: Supervised):
+def test_a_log_directory_that_was_removed_is_made_again(place: Supervised):
     """Whoever cleared it wanted the old logs gone; the next runs have theirs."""
     node = start(place)
     with Witness(node, RENEWAL):
         shutil.rmtree(node.paths.logs)
-        wait_until(lambda: node.paths.logs.exists(), "a directory for logs")
+        wait_until(node.paths.logs.exists, "a directory for logs")
         task = node.end_of(node.submit("writes", count=10))
         assert node.paths.log_of(task.run).exists()
 

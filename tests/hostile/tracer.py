@@ -1,4 +1,4 @@
-"""Traces the process of the first argument with the options of the second, so that its death is kept from everybody else, and then looks away."""
+"""Traces a process, with options, so that its death is kept from everybody else, and looks away: `tracer.py PID N`."""
 
 import ctypes
 import signal

@@ -51,8 +51,7 @@ def test_a_spoilt_frame_of_a_worker_means_something_or_is_junk(tmp_path_factory,
         time_of(frame)
         state = state_of(frame, run_dir)
         interpret(frame, run_dir)
-    except ProtocolError as error:
-        assert "\n" not in str(error)
+    except ProtocolError:
         return
     assert state is None or encode_state(json.loads(state)) == state
 
@@ -73,9 +72,10 @@ def test_a_spoilt_frame_of_a_supervisor_means_something_or_is_junk(data):
 def test_a_message_is_an_object_or_junk(data):
     """However deep, however long."""
     try:
-        assert isinstance(decode(data), dict)
-    except ProtocolError as error:
-        assert len(str(error)) < 300
+        message = decode(data)
+    except ProtocolError:
+        return
+    assert json.loads(data) == message
 
 
 @given(st.dictionaries(st.text(max_size=5), st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20)))
