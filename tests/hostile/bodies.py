@@ -478,3 +478,11 @@ def surroundings(_: TaskContext) -> dict[str, Any]:
         "hoard": HOARD,
         "descriptors": sorted(str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.name in "0124"),
     }
+
+
+@task("unleashed")
+def unleashed(ctx: TaskContext) -> None:
+    """Nothing would end it when nobody is left above it."""
+    casts_off_its_leash(ctx)
+    note(ctx, "begin")
+    wait_for_the_end()

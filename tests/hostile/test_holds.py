@@ -1,6 +1,7 @@
 """Runs that a kill does not end, and tasks that turn against the processes above them."""
 
 import contextlib
+import os
 import shutil
 import signal
 import subprocess
@@ -116,6 +117,28 @@ def test_a_task_that_kills_its_supervisor_is_taken_over(place: Supervised):
     start(place)
     assert node.end_of(task_id).outcome == "still here"
     assert node.end_of(node.submit("noop")).status is S.SUCCEEDED
+
+
+def test_what_has_outlived_its_leash_ends_before_it_is_lost(place: Supervised):
+    """Nobody above it is left; whoever only reads its log is not taken for it."""
+    node = start(place)
+    task_id = node.begun("unleashed")
+    worker, forkserver = node.worker_of(task_id), node.forkserver()
+    with node.paths.log_of(node.task(task_id).run).open() as log:
+        reader = subprocess.Popen(["sleep", "600"], stdin=log)
+    try:
+        os.kill(forkserver, signal.SIGKILL)
+        node.kill()
+        wait_until(lambda: not is_alive(forkserver), "its forkserver's end")
+        assert is_alive(worker)
+        start(place)
+        assert node.end_of(task_id).status is S.LOST
+        wait_until(lambda: not is_alive(worker), "its end")
+        assert [event["pid"] for event in node.events("survivor_ended")] == [worker]
+        assert reader.poll() is None
+    finally:
+        reader.kill()
+        reader.wait()
 
 
 def namespace() -> tuple[str, ...]:
