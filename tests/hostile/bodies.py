@@ -393,10 +393,12 @@ def starts_soon(_: TaskContext) -> None:
 
 
 @task("kills.all")
-def kills_all(_: TaskContext, outer: int) -> None:
-    """Everything that it may signal, if that is a world of its own."""
+def kills_all(_: TaskContext, outer: int, gate: str) -> None:
+    """Everything that it may signal, if that is a world of its own, once the gate is open."""
     if Path("/proc/self/ns/pid").stat().st_ino == outer or len(list(Path("/proc").glob("[0-9]*"))) > 10:
         raise RuntimeError("expected a pid namespace with a handful of processes")
+    while not Path(gate).exists():
+        time.sleep(0.01)
     os.kill(-1, signal.SIGKILL)
     wait_for_the_end()
 

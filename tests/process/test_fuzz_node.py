@@ -58,7 +58,7 @@ LINES = REQUESTS.map(json.dumps) | ANY.map(json.dumps) | st.sampled_from(["", "{
 WORDS = LINES.map(lambda line: line.encode()) | st.binary(max_size=200).map(lambda data: data.replace(b"\n", b""))
 
 
-@settings(max_examples=120, suppress_health_check=UNMOVED)
+@settings(max_examples=60, suppress_health_check=UNMOVED)
 @given(st.lists(WORDS, min_size=1, max_size=8))
 def test_every_line_has_one_answer(shared, lines):
     """Junk is told what was expected, in one line; what makes sense is done."""
@@ -182,7 +182,7 @@ def test_bytes_on_the_channel_are_a_protocol_failure(shared, sent):
     assert shared.controller.fault is None
 
 
-@settings(max_examples=60, suppress_health_check=UNMOVED)
+@settings(max_examples=40, suppress_health_check=UNMOVED)
 @given(st.lists(frames(), min_size=1, max_size=4))
 def test_frames_at_random_come_to_some_verdict(shared, sent):
     """Which one is the frames' own doing: a forged result counts, a forged number hides the real one."""

@@ -26,7 +26,7 @@ ORDERS = st.fixed_dictionaries({"op": OPS}, optional=FIELDS).map(lambda order: j
 JUNK = st.binary(min_size=1, max_size=400) | ORDERS | ANY.map(lambda value: json.dumps(value).encode())
 
 
-@settings(max_examples=80, suppress_health_check=UNMOVED)
+@settings(max_examples=50, suppress_health_check=UNMOVED)
 @given(st.lists(JUNK, min_size=1, max_size=12))
 def test_orders_that_make_no_sense_do_not_end_a_forkserver(connection, node, orders):
     """What it can, it does; the next one that makes sense is answered."""
@@ -73,7 +73,7 @@ GO = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, suppress_health_check=UNMOVED)
+@settings(max_examples=40, suppress_health_check=UNMOVED)
 @given(st.lists(JUNK, max_size=5), GO)
 def test_a_go_that_makes_no_sense_fails_its_run(connection, node, junk, go):
     """The worker says so, or says nothing; it ends, and its parent does not notice."""
