@@ -15,9 +15,9 @@ MODULES = ("--tasks", "bodies", "--tasks", "sample_tasks")
 TRACEBACK_LIMIT = 64 * 1024
 
 
-def start(place: Supervised, *options: str, **more: Any) -> Supervised:
+def start(place: Supervised, *options: str, lease: float = LEASE, **more: Any) -> Supervised:
     """A term with the ordinary tasks and the hostile ones."""
-    return place.start(*MODULES, *options, lease=LEASE, **more)
+    return place.start(*MODULES, *options, lease=lease, **more)
 
 
 def state_of(pid: int) -> str:

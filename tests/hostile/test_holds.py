@@ -116,10 +116,10 @@ def test_a_task_that_turns_against_its_forkserver_hurts_no_other(place: Supervis
 
 def test_a_task_that_kills_its_supervisor_is_taken_over(place: Supervised):
     """No user of the same name can be kept from it: it is as any other death of a supervisor."""
-    node = start(place)
+    node = start(place, lease=30)
     task_id = node.submit("against.above", number=int(signal.SIGKILL), title="chong: supervisor")
     node.supervisor.wait()
-    start(place)
+    start(place, lease=30)
     assert node.end_of(task_id).outcome == "still here"
     assert node.end_of(node.submit("noop")).status is S.SUCCEEDED
 
