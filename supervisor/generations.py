@@ -72,6 +72,11 @@ class Generations:
     def is_empty(self) -> bool:
         return not self._generations
 
+    @property
+    def pids(self) -> set[int]:
+        """Of the forkservers that are our children."""
+        return {child.pid for child in self._children.values()}
+
     def logs(self) -> list[Path]:
         """Of the forkservers that live; safe to call from other threads."""
         return [self._paths.generation_log(number) for number in list(self._generations)]
@@ -88,6 +93,7 @@ class Generations:
         try:
             child, generation = start_forkserver(self._paths, number, self._settings, again=again)
         except OSError as error:
+            self._paths.generation_socket(number).unlink(missing_ok=True)
             self._listener.forkserver_not_understood(number, error)
             self._trouble = str(error)
             self._not_come(number)

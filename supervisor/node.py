@@ -92,6 +92,10 @@ class Node:
         """The store does not know a task that has run here: it is not run again behind anybody's back."""
         self._log.error("store_went_back", task=task_id, accepted="its submission is kept, and left alone")
 
+    def complain_of_survivor(self, pid: int) -> None:
+        """A process of a dead run had lived on, past the leash; it is ended."""
+        self._log.error("survivor_ended", pid=pid)
+
     def release(self, run: str) -> None:
         """A run whose end a former term had stored."""
         self.processes.release(run)

@@ -9,6 +9,7 @@ from typing import Any
 
 from chong.store.model import Failure, FailureKind
 from chong.supervisor import events as e
+from chong.supervisor.adopted import reap_adopted
 from chong.supervisor.forkservers import Found
 from chong.supervisor.frames import interpret, state_of, time_of
 from chong.supervisor.generation import Generation, Message
@@ -21,7 +22,11 @@ from chong.supervisor.settings import Settings
 from chong.supervisor.verdict import ProcessEnd
 from chong.worker.wire import Order, ProtocolError, Report, Up, decode_up
 
+REAP_PERIOD = 1.0
 DESCRIPTORS_OF_A_RUN = 2
+FRAMES_A_TURN = 100
+FRAMES_UNSTORED = 1000
+"""More than a worker of ours can have on the way: it holds its checkpoints back."""
 
 
 class Processes:
@@ -32,6 +37,7 @@ class Processes:
         self._paths = settings.paths
         self._listener = listener
         self.generations = Generations(loop, settings, term, self, listener)
+        self._has_adopted = False
         self._asked: dict[str, Generation] = {}
         self._channels: dict[str, RunChannel] = {}
         self._homes: dict[str, Generation] = {}
@@ -100,7 +106,15 @@ class Processes:
         orphans = [run for run, home in self._homes.items() if home is generation]
         for run in orphans:
             self._orphan(run)
+        if not self._has_adopted:
+            self._has_adopted = True
+            self._reap()
         return bool(orphans)
+
+    def _reap(self) -> None:
+        """Workers of whom we never heard, and strays: nobody else is there to do it, from now on."""
+        reap_adopted({channel.pid for channel in self._channels.values()} | self.generations.pids)
+        self._loop.later(REAP_PERIOD, self._reap)
 
     # --- runs ----------------------------------------------------------------------------------------------
 
@@ -118,8 +132,8 @@ class Processes:
         """Act on all frames that have come, and watch for more."""
         channel = self._channels[run]
         self._read.add(run)
-        self._loop.watch(channel.fileno(), partial(self._read_frames, channel))
-        self._read_frames(channel)
+        self._loop.watch(channel.fileno(), partial(self._read_some, channel))
+        self._read_some(channel)
         early = self._early_exits.pop(run, None)
         if early is not None:
             self._on_exit(run, early)
@@ -196,10 +210,30 @@ class Processes:
         if home not in self.generations and home not in self._homes.values():
             home.let_leash_go()
 
-    def _read_frames(self, channel: RunChannel) -> None:
-        for data in channel.peek():
-            channel.seen(self._on_frame(channel, data))
+    def _read_some(self, channel: RunChannel) -> None:
+        """A worker that writes faster than it is read has to share the loop with the others."""
+        if self._channels.get(channel.run) is channel and not channel.has_ended and self._read_frames(channel):
+            self._loop.call(partial(self._read_some, channel))
+
+    def _read_frames(self, channel: RunChannel) -> bool:
+        """Act on a fair number of frames; whether more may have come."""
+        frames = channel.peek(FRAMES_A_TURN)
+        for data in frames:
+            version = self._on_frame(channel, data)
+            channel.seen(version)
+            if version == KEEP:
+                break  # a last word: whether more has come already must not decide what counts
         channel.pop_stored(0)  # what needs no storing, such as checkpoints, makes room at once
+        if frames and channel.waiting > FRAMES_UNSTORED:
+            self._complain(channel, f"channel: expected at most {FRAMES_UNSTORED} frames to be stored, got more")
+            channel.seen(KEEP)
+        return len(frames) == FRAMES_A_TURN
+
+    def _read_to_end(self, channel: RunChannel) -> None:
+        """After the exit. What lies beyond the bound is a flood's, and no last word is among it."""
+        for _ in range(FRAMES_UNSTORED // FRAMES_A_TURN):
+            if not self._read_frames(channel):
+                return
 
     def _on_frame(self, channel: RunChannel, data: bytes) -> int:
         run_dir = self._paths.run_dir(channel.run)
@@ -209,8 +243,7 @@ class Processes:
             state = state_of(frame, run_dir) if frame.kind is Up.CHECKPOINT else None
             what = interpret(frame, run_dir)
         except ProtocolError as error:
-            junk = e.FailureArrived(Failure(FailureKind.PROTOCOL, "protocol", str(error)[:500]))
-            self._listener.happened(channel.run, junk, f"{channel.run}.junk", None)
+            self._complain(channel, str(error))
             return KEEP
         if frame.number <= channel.last_number:
             return 0
@@ -220,6 +253,10 @@ class Processes:
         version = self._listener.happened(channel.run, what, f"{channel.run}.{frame.number}", at)
         return KEEP if isinstance(what, e.ResultArrived | e.FailureArrived) else version
 
+    def _complain(self, channel: RunChannel, reason: str) -> None:
+        junk = e.FailureArrived(Failure(FailureKind.PROTOCOL, "protocol", reason[:500]))
+        self._listener.happened(channel.run, junk, f"{channel.run}.junk", None)
+
     def _on_exit(self, run: str, exit_: ProcessEnd) -> None:
         channel = self._channels.get(run)
         if channel is None or channel.has_ended:
@@ -228,7 +265,7 @@ class Processes:
             self._early_exits[run] = exit_
             return
         channel.has_ended = True
-        self._read_frames(channel)
+        self._read_to_end(channel)
         self._loop.forget(channel.fileno())
         self._loop.forget(channel.pidfd)
         if run in self._abandoned:

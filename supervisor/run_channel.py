@@ -32,10 +32,17 @@ class RunChannel:
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def peek(self) -> list[bytes]:
-        """All frames that have come since the last call, in order."""
+    @property
+    def waiting(self) -> int:
+        """How many frames were peeked at and lie in the socket still."""
+        return len(self._unpopped)
+
+    def peek(self, most: int) -> list[bytes]:
+        """Up to so many of the frames that have come since the last call, in order; none behind a last word."""
         frames: list[bytes] = []
-        while True:
+        if self._unpopped and self._unpopped[-1] == KEEP:
+            return frames
+        while len(frames) < most:
             try:
                 data = self._socket.recv(FRAME_LIMIT + 1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
             except ConnectionResetError:
@@ -45,6 +52,7 @@ class RunChannel:
             if not data:
                 return frames
             frames.append(data)
+        return frames
 
     def seen(self, version: int) -> None:
         """The next frame peeked at is done with when this version of the task is stored."""

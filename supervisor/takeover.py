@@ -16,6 +16,7 @@ from chong.supervisor.node import Node
 from chong.supervisor.paths import Paths
 from chong.supervisor.reconcile import Judge
 from chong.supervisor.recover import Findings, Remains, read_remains
+from chong.supervisor.survivors import end_survivors
 from chong.supervisor.task_state import Phase, TaskState
 from chong.supervisor.verdict import ProcessEnd
 from chong.worker.options import Options
@@ -47,6 +48,8 @@ class Takeover:
             self._end_foreign(node, run, found)
         for task in findings.unforked:
             _take_in(node, *self.unforked(task))
+        for pid in end_survivors(self._paths.log_of(task.run) for task in findings.dead):
+            node.complain_of_survivor(pid)
         for task in findings.dead:
             _take_in(node, *self.dead(task))
         for task in findings.spoolless:

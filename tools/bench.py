@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from bench_crash import INTERVAL, storm
 from bench_node import SCRIPTS, BenchError, Node, submission, wait_until
 
 from chong.store.errors import ChongError
@@ -149,6 +150,13 @@ def checkpoint() -> Iterable[Figure]:
     yield Figure("checkpoint_call", call, "ns", call / empty, "an empty method call")
 
 
+def crashes() -> Iterable[Figure]:
+    """A storm of segfaults, and the renewals of a bystander's lease in it."""
+    rate, gap = storm()
+    yield Figure("crashes", rate, "tasks/s", rate / 100, "100 crashes a second")
+    yield Figure("renewal_gap_in_crashes", gap * 1000, "ms", gap / (2 * INTERVAL), "twice the renewal interval")
+
+
 def command_line() -> Iterable[Figure]:
     """`chong ps` as a whole process, with some running tasks and many final ones in the store."""
     with Node("--max-parallel", "8") as node:
@@ -175,6 +183,7 @@ MEASUREMENTS: dict[Callable[[], Iterable[Figure]], tuple[str, ...]] = {
     stops: ("stop_to_notice_p50", "stop_to_notice_max"),
     memory: ("worker_pss_mib", "supervisor_pss_mib"),
     checkpoint: ("checkpoint_call",),
+    crashes: ("crashes", "renewal_gap_in_crashes"),
     command_line: ("cli_ps_ms",),
 }
 

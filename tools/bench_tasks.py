@@ -1,5 +1,6 @@
 """The tasks that `make bench` runs."""
 
+import ctypes
 from time import perf_counter_ns
 from typing import Any
 
@@ -24,6 +25,12 @@ def sleep(ctx: TaskContext) -> None:
     while True:
         ctx.checkpoint()
         ctx.sleep(3600)
+
+
+@task("bench.crash")
+def crash(_: TaskContext) -> None:
+    """A segfault."""
+    ctypes.string_at(0)
 
 
 @task("bench.checkpoint")

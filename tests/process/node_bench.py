@@ -25,6 +25,7 @@ from chong.store.model import Note, TaskSnapshot, Transition
 from chong.store.sqlite import SqliteTaskStore
 from chong.store.states import Status
 from chong.supervisor import breaker
+from chong.supervisor.client import Client
 from chong.supervisor.control_client import ask_node
 from chong.supervisor.controller import Controller
 from chong.supervisor.paths import Paths
@@ -33,7 +34,8 @@ LIMIT = 40.0
 """Seconds to wait for what must come; generous, the machine may be busy. Promises are asserted on stored times."""
 LEASE = 3.0
 POLL = 0.05
-HERE = Path(__file__).parent
+TASK_FOLDERS = tuple(str(Path(__file__).parents[1] / name) for name in ("process", "hostile", "worker"))
+"""Where the task modules of tests lie."""
 S = Status
 
 
@@ -86,9 +88,10 @@ class Bench:
         self.state = self.root / "state"
         self.paths = Paths(self.state, self.state / "run")
         self.journal_path = self.root / "journal"
+        self.database: Path | None = None
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("CHONG_")},
-            "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]),
+            "PYTHONPATH": os.pathsep.join([*TASK_FOLDERS, *filter(None, [os.environ.get("PYTHONPATH")])]),
             "NODE_JOURNAL": str(self.journal_path),
             "NODE_BENCH": str(self.root),
             "CHONG_CONFIG": "/dev/null",
@@ -97,7 +100,12 @@ class Bench:
     @cached_property
     def store(self) -> SqliteTaskStore:
         self.state.mkdir(mode=0o700, exist_ok=True)
-        return SqliteTaskStore(self.paths.default_store, checkpoints=self.is_supervisor)
+        return SqliteTaskStore(self.database or self.paths.default_store, checkpoints=self.is_supervisor)
+
+    def elsewhere(self) -> Path:
+        """A place for the store outside the state directory, to be named to the node as well."""
+        self.database = self.root / "elsewhere.db"
+        return self.database
 
     # --- tasks -------------------------------------------------------------------------------------------------
 
@@ -346,17 +354,18 @@ class Supervised(Bench):
         wait: bool = True,
         output: int | None = None,
         files: int | None = None,
+        within: tuple[str, ...] = (),
     ) -> "Supervised":
         """Start a term; with `wait` until it takes work. `output`: where its log goes, if not to `log`.
 
-        files: how many descriptors it may have open.
+        files: how many descriptors it may have open. within: a command that execs what follows it.
         """
         words = ["--state-dir", self.state, "--node", "node-a", "--tasks", "node_tasks", "--lease-seconds", lease]
         words += ["--poll-seconds", POLL, "--drain", 0, "--log-format", "json", *options]
         with (self.root / "supervisor.log").open("ab") as log:
             offset = log.tell()
             process = subprocess.Popen(
-                [sys.executable, "-m", "chong.supervisor.main", *map(str, words)],
+                [*within, sys.executable, "-m", "chong.supervisor.main", *map(str, words)],
                 stdin=subprocess.DEVNULL,
                 stdout=log if output is None else output,
                 stderr=log if output is None else output,
@@ -402,6 +411,11 @@ class Supervised(Bench):
             timeout=LIMIT,
         )
         return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    @property
+    def client(self) -> Client:
+        """An operator who reaches the store."""
+        return Client(self.store, issued_by="operator")
 
     def refuse(self, *words: str) -> Answer:
         """`chong-supervisor WORDS`, which is expected to end by itself."""

@@ -176,6 +176,7 @@ ENDS: dict[str, Callable[[], Any]] = {
     "bytes": lambda: b"abc",
     "nul": lambda: "a\0b",
     "surrogate": lambda: "\ud800",
+    "digits": lambda: 10**5000,
     "colliding keys": lambda: {1: "a", "1": "b"},
     "deep": _deep,
     "huge": lambda: "x" * 2_000_000,

@@ -1,12 +1,13 @@
 """Many tasks at once, and tasks that shout: the node keeps its leases and everybody else's time."""
 
+import json
 import os
 import signal
 import time
 from pathlib import Path
 
 import pytest
-from node_bench import LEASE, InProcess, S, is_alive, seconds, wait_until
+from node_bench import LEASE, InProcess, S, children, is_alive, seconds, wait_until
 from node_store import Fickle
 
 
@@ -129,6 +130,19 @@ def test_a_worker_without_its_forkserver_can_still_be_stopped(node: InProcess):
     task = node.end_of(task_id)
     assert (task.status, task.forced, task.exit_signal) == (S.STOPPED, True, signal.SIGKILL)
     assert not is_alive(pid)
+
+
+def test_what_a_dead_forkserver_leaves_is_reaped(node: InProcess):
+    """A daemon that nobody knows comes to the supervisor; when it ends, no zombie of it stays."""
+    task_id = node.begun("family", how=str(node.root / "pids"), wait=True)
+    pids = json.loads((node.root / "pids").read_text())
+    os.kill(node.forkserver(), signal.SIGKILL)
+    wait_until(lambda: pids["daemon"] in children(), "its coming to us")
+    node.controller.stop(task_id)
+    assert node.end_of(task_id).status is S.STOPPED
+    os.kill(pids["daemon"], signal.SIGKILL)
+    os.kill(pids["session"], signal.SIGKILL)
+    wait_until(lambda: not children() & set(pids.values()), "the reaping")
 
 
 def test_what_was_starting_goes_back_to_the_queue(node: InProcess):

@@ -1,4 +1,4 @@
-"""What becomes of a run, however its process ends (the table of section 10)."""
+"""What becomes of a run, however its process ends; the table of all ways to end stands in tests/hostile."""
 
 import json
 import os
@@ -7,50 +7,6 @@ import time
 
 import pytest
 from node_bench import InProcess, S, is_alive, seconds, wait_until
-
-
-@pytest.mark.parametrize(
-    ("how", "cause", "message"),
-    [
-        ("sys.exit(0)", "SystemExit", "0"),
-        ("sys.exit(text)", "SystemExit", "no way"),
-        ("KeyboardInterrupt", "KeyboardInterrupt", ""),
-        ("GeneratorExit", "GeneratorExit", ""),
-        ("own BaseException", "node_tasks.Own", "mine"),
-        ("recursion", "RecursionError", "maximum recursion depth exceeded"),
-        ("memory limit", "MemoryError", ""),
-    ],
-)
-def test_whatever_leaves_the_task_is_a_failure(shared: InProcess, how, cause, message):
-    """Success needs a returned value."""
-    task = shared.run("end", how=how)
-    assert (task.status, task.failure.kind, task.failure.cause) == (S.FAILED, "exception", cause)
-    assert task.failure.message.startswith(message)
-    assert (task.exit_code, task.exit_signal) == (1, None)
-
-
-@pytest.mark.parametrize(
-    ("how", "code", "number"),
-    [
-        ("os._exit(0)", 0, None),
-        ("os._exit(7)", 7, None),
-        ("segfault", None, signal.SIGSEGV),
-        ("abort", None, signal.SIGABRT),
-        ("kill self", None, signal.SIGKILL),
-        ("cpu limit", None, signal.SIGKILL),
-    ],
-)
-def test_a_process_that_goes_without_a_word_crashed(shared: InProcess, how, code, number):
-    """Its exit code or signal is kept, also when the code is 0."""
-    task = shared.run("end", how=how)
-    assert (task.status, task.failure.kind) == (S.FAILED, "crashed")
-    assert (task.exit_code, task.exit_signal, task.forced) == (code, number, False)
-
-
-def test_the_stack_of_a_segfault_is_in_the_log(shared: InProcess):
-    """Written by faulthandler, in the worker's own log."""
-    task = shared.run("end", how="segfault")
-    assert "_segfault" in shared.paths.log_of(task.run).read_text()
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
@@ -72,13 +28,6 @@ def test_a_death_is_stored_within_a_second(shared: InProcess):
     assert shared.moment(task.id, S.FAILED).stored_at.timestamp() - begun < 1
 
 
-def test_a_crash_after_the_result_is_only_noted(shared: InProcess):
-    """A complete result counts, however the process ended."""
-    task = shared.run("dies.after")
-    assert (task.status, task.outcome, task.exit_signal) == (S.SUCCEEDED, "kept", signal.SIGSEGV)
-    assert "SIGSEGV" in shared.wait_for_note(task.id, "odd_exit").detail
-
-
 def test_a_teardown_that_hangs_is_ended_after_its_grace(shared: InProcess):
     """The result counts, and the slot is free after 5 s."""
     task = shared.run("hangs.after")
@@ -86,24 +35,6 @@ def test_a_teardown_that_hangs_is_ended_after_its_grace(shared: InProcess):
     assert 5 <= seconds(task.started_at, task.ended_at) < 6.5
     assert "odd_exit" in shared.notes(task.id)
     assert shared.controller.running == 0
-
-
-@pytest.mark.parametrize("how", ["nan", "infinity", "bytes", "nul", "surrogate", "colliding keys", "deep"])
-def test_what_no_store_takes_is_an_invalid_result(shared: InProcess, how):
-    """One validator, one verdict, and never a second attempt."""
-    task = shared.run("end.retried", how=how)
-    assert (task.status, task.failure.kind, task.failure.cause) == (S.FAILED, "result_invalid", "ResultInvalid")
-    assert task.failure.message.startswith("result")
-    assert "expected" in task.failure.message
-    assert (task.attempt, task.outcome) == (1, None)
-
-
-@pytest.mark.parametrize("how", ["huge", "huge and many"])
-def test_a_result_above_one_mebibyte_is_too_large(shared: InProcess, how):
-    """It is refused where it arises, and not tried again."""
-    task = shared.run("end.retried", how=how)
-    assert (task.status, task.failure.kind, task.attempt) == (S.FAILED, "result_too_large", 1)
-    assert "1048576 bytes" in task.failure.message
 
 
 @pytest.mark.parametrize("size", [10, 60_000, 900_000, 1024 * 1024 - 2])

@@ -1,0 +1,45 @@
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "process")]
+pytest.register_assert_rewrite("node_bench", "witness", "judge")
+
+from node_bench import Supervised  # noqa: E402
+
+
+@pytest.fixture
+def place() -> Iterator[Supervised]:
+    """A place for supervisors, none started yet; at the end nothing of them may be left."""
+    made = Supervised()
+    try:
+        yield made
+    finally:
+        made.finish()
+
+
+@pytest.fixture
+def small_disk(place: Supervised) -> Iterator[Callable[..., Path]]:
+    """Makes a file system of a few MiB at a path within the node's root."""
+    mounts: list[Path] = []
+
+    def make(name: str, size: str = "1M") -> Path:
+        path = place.root / name
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.chmod(0o700)
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "chong-test", str(path)],
+            capture_output=True,
+            check=False,
+        )
+        if done.returncode:
+            pytest.skip("no file system can be mounted here")
+        mounts.append(path)
+        return path
+
+    yield make
+    for path in reversed(mounts):
+        subprocess.run(["umount", "--lazy", str(path)], check=True)

@@ -1,0 +1,86 @@
+"""Runs one row of the table on a node, and holds what became of it against the row."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from node_bench import S, Supervised, wait_until
+from table import Row
+
+LEASE = 6.0
+RENEWAL = LEASE / 6
+MODULES = ("--tasks", "bodies", "--tasks", "sample_tasks")
+TRACEBACK_LIMIT = 64 * 1024
+
+
+def start(place: Supervised, *options: str, lease: float = LEASE, **more: Any) -> Supervised:
+    """A term with the ordinary tasks and the hostile ones."""
+    return place.start(*MODULES, *options, lease=lease, **more)
+
+
+def state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def wait_for_state(node: Supervised, task_id: str, state: str) -> None:
+    pid = node.worker_of(task_id)
+    wait_until(lambda: state_of(pid) == state, f"state {state}")
+
+
+def stop(node: Supervised, task_id: str) -> None:
+    node.client.stop(task_id, "enough")
+
+
+def kill(node: Supervised, task_id: str) -> None:
+    os.kill(node.worker_of(task_id), signal.SIGKILL)
+
+
+def terminate(node: Supervised, task_id: str) -> None:
+    os.kill(node.worker_of(task_id), signal.SIGTERM)
+
+
+def freeze_and_stop(node: Supervised, task_id: str) -> None:
+    os.kill(node.worker_of(task_id), signal.SIGSTOP)
+    stop_when_frozen(node, task_id)
+
+
+def stop_when_frozen(node: Supervised, task_id: str) -> None:
+    wait_for_state(node, task_id, "T")
+    stop(node, task_id)
+
+
+def stop_when_in_state_d(node: Supervised, task_id: str) -> None:
+    wait_for_state(node, task_id, "D")
+    stop(node, task_id)
+
+
+ACTS: dict[str, Callable[[Supervised, str], None]] = {
+    act.__name__.replace("_", " "): act for act in (stop, kill, terminate, freeze_and_stop, stop_when_frozen)
+} | {"stop when in state D": stop_when_in_state_d}
+
+
+def perform(node: Supervised, row: Row) -> None:
+    """Submit it, do to it what the row says, and judge its end."""
+    task_id = node.submit(row.task, **row.params)
+    if row.then is not None:
+        node.wait_for_word(task_id)
+        node.wait_for(task_id, S.RUNNING)
+        ACTS[row.then](node, task_id)
+    judge(node, task_id, row)
+
+
+def judge(node: Supervised, task_id: str, row: Row) -> None:
+    task = node.end_of(task_id)
+    failure: Any = task.failure
+    found = (task.status, failure and failure.kind, failure and failure.cause, task.exit_code, task.exit_signal)
+    assert found == (row.status, row.kind, row.cause, row.code, row.signal), failure
+    assert (task.forced, task.outcome, task.attempt) == (row.forced, row.outcome, 1)
+    if failure is not None:
+        assert row.message in failure.message
+        assert len(failure.message) <= 500
+        assert len((failure.traceback or "").encode()) <= TRACEBACK_LIMIT
+    assert ("odd_exit" in node.notes(task_id)) is row.odd
+    assert row.log in node.paths.log_of(task.run).read_text(errors="replace")
+    assert node.trail(task_id)[:3] == [S.QUEUED, S.STARTING, S.RUNNING]
