@@ -38,6 +38,7 @@ _NODES = (
     Column("HOST", floor=8),
     Column("PID", right=True),
     Column("VERSION"),
+    Column("CONTAINMENT"),
     Column("STARTED", floor=10),
     Column("TERM", floor=10),
 )
@@ -129,6 +130,7 @@ def _node_cells(node: NodeRecord, declared: list[int] | None) -> list[Cell | str
         node.host,
         str(node.pid),
         node.version,
+        node.containment,
         stamp(node.started_at) or "",
         node.term,
     ]

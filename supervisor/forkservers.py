@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from chong.supervisor.child import LISTENER, Child
+from chong.supervisor.containment import Containment
+from chong.supervisor.environment import environment_of_tasks
 from chong.supervisor.generation import Generation, Message
 from chong.supervisor.paths import Paths
 from chong.supervisor.settings import Settings
@@ -64,7 +66,9 @@ def next_number(paths: Paths) -> int:
     return max(taken, default=0) + 1
 
 
-def start_forkserver(paths: Paths, number: int, settings: Settings) -> tuple[Child, Generation]:
+def start_forkserver(
+    paths: Paths, number: int, settings: Settings, containment: Containment
+) -> tuple[Child, Generation]:
     """Exec a new forkserver and connect to it; its hello comes when its imports are done.
 
     It inherits a socket that listens already, so that the connection waits in the backlog. Its output goes to
@@ -75,9 +79,10 @@ def start_forkserver(paths: Paths, number: int, settings: Settings) -> tuple[Chi
     with listen(path, socket.SOCK_SEQPACKET) as listener:
         log = os.open(paths.logs / f"generation-{number}.log", flags, 0o600)
         try:
-            order = json.dumps(asdict(_order(paths, number, settings)))
+            order = json.dumps(asdict(_order(paths, number, settings, containment)))
             command = [sys.executable, "-m", "chong.worker.forkserver", order]
-            child = Child(command, _environment(), listener=listener.fileno(), log=log)
+            environment = environment_of_tasks(os.environ, settings.pass_env)
+            child = Child(command, environment, listener=listener.fileno(), log=log)
         finally:
             os.close(log)
         try:
@@ -87,7 +92,7 @@ def start_forkserver(paths: Paths, number: int, settings: Settings) -> tuple[Chi
             raise
 
 
-def _order(paths: Paths, number: int, settings: Settings) -> ForkserverSettings:
+def _order(paths: Paths, number: int, settings: Settings, containment: Containment) -> ForkserverSettings:
     return ForkserverSettings(
         generation=number,
         listen_fd=LISTENER,
@@ -99,12 +104,8 @@ def _order(paths: Paths, number: int, settings: Settings) -> ForkserverSettings:
         ladder=settings.ladder,
         import_timeout=settings.import_seconds,
         open_files=settings.worker_open_files,
+        cgroup=None if containment.directory is None else str(containment.directory),
     )
-
-
-def _environment() -> dict[str, str]:
-    """Everything but chong's own settings: they may carry the store's password."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("CHONG_")}
 
 
 def _numbers(directory: Path, pattern: str) -> list[int]:

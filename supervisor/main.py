@@ -50,6 +50,10 @@ LOG_SECONDS = 2.0
     default="30",
     show_default=True,
 )
+@option("--pass-env", "Variables that tasks see beside the basic ones, like AWS_*.", multiple=True)
+@option(
+    "--cgroup", "Where runs get a cgroup each: a cgroup v2 directory, auto or none.", default="auto", show_default=True
+)
 @option("--state-dir", options.STATE_DIR)
 @option("--runtime-dir", options.RUNTIME_DIR)
 @option("--log-format", "How the log looks.", type=click.Choice(FORMATS), default="auto", show_default=True)
@@ -66,6 +70,8 @@ def supervise(
     lease_seconds: float,
     poll_seconds: float,
     drain: float,
+    pass_env: tuple[str, ...],
+    cgroup: str,
     state_dir: str | None,
     runtime_dir: str | None,
     log_format: str,
@@ -86,6 +92,8 @@ def supervise(
         poll_seconds=poll_seconds,
         drain_seconds=drain,
         modules=tuple(name for names in tasks for name in names.replace(" ", "").split(",") if name),
+        pass_env=tuple(name for names in pass_env for name in names.replace(" ", "").split(",") if name),
+        cgroup=cgroup,
         state_dir=state,
         runtime_dir=Path(runtime_dir).expanduser() if runtime_dir else None,
     )

@@ -5,21 +5,24 @@ Turns what they send into happenings and carries effects out; decides nothing ab
 
 import os
 import signal
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Protocol
 
-from chong.store.model import Failure, FailureKind
+from chong.store.model import Failure, FailureKind, Usage
 from chong.supervisor import events as e
 from chong.supervisor.catalogue import Catalogue, read_catalogue
 from chong.supervisor.child import Child
+from chong.supervisor.containment import Containment
 from chong.supervisor.forkservers import Found, next_number, start_forkserver
 from chong.supervisor.frames import interpret, state_of, time_of
 from chong.supervisor.generation import Generation, Message
 from chong.supervisor.loop import Loop
 from chong.supervisor.run_channel import KEEP, RunChannel
 from chong.supervisor.settings import Settings
-from chong.supervisor.verdict import ProcessEnd
+from chong.supervisor.verdict import ProcessEnd, usage_of
+from chong.worker.kernel import used_by
 from chong.worker.wire import PROTOCOL_VERSION, Order, ProtocolError, Report, Up, decode_up
 
 RESTART_FIRST = 0.1
@@ -56,6 +59,8 @@ class Processes:
         self._paths = settings.paths
         self._term = term
         self._listener = listener
+        self.containment = Containment()
+        """Found when the term begins, and given to each new generation."""
         self._current: Generation | None = None
         self._is_ready = False
         self._failures = 0
@@ -88,7 +93,7 @@ class Processes:
         """Start a forkserver for new runs."""
         number = self._last = max(next_number(self._paths), self._last + 1)
         try:
-            child, generation = start_forkserver(self._paths, number, self._settings)
+            child, generation = start_forkserver(self._paths, number, self._settings, self.containment)
         except OSError as error:
             self._listener.forkserver_not_understood(number, error)
             self._restart(number, was_ready=False)
@@ -138,8 +143,8 @@ class Processes:
         keepers = {home.number for home in self._homes.values()}
         for run, channel in list(self._channels.items()):
             if not channel.has_ended:
-                channel.signal(signal.SIGKILL, group=True)
-                channel.signal(signal.SIGKILL, group=False)
+                self.signal(run, signal.SIGKILL, group=True)
+                self.signal(run, signal.SIGKILL, group=False)
             self._drop_channel(run)
         for generation in list(self._generations.values()):
             if generation.number not in keepers:
@@ -320,6 +325,8 @@ class Processes:
     def signal(self, run: str, number: int, *, group: bool) -> None:
         if run in self._channels:
             self._channels[run].signal(number, group=group)
+            if number == signal.SIGKILL:
+                self.containment.kill(run)
 
     def pop_stored(self, run: str, version: int) -> None:
         if run in self._channels:
@@ -330,6 +337,7 @@ class Processes:
         home = self._homes.get(run)
         if run in self._channels and run in self._orphans:
             _reap(self._channels[run].pidfd)
+            self.containment.discard(run)
         elif home is not None:
             home.order(Order.RELEASE, run=run)
         self._drop_channel(run)
@@ -410,6 +418,8 @@ class Processes:
             return  # it lives: the loop may call once for a descriptor whose number was another's
         if exit_.is_known:  # a zombie of ours keeps the group's number from anybody else
             channel.signal(signal.SIGKILL, group=True)
+        exit_ = replace(exit_, oom=self.containment.has_oom(channel.run))
+        self.containment.kill(channel.run)
         self._on_exit(channel.run, exit_)
 
 
@@ -417,7 +427,8 @@ def told_exit(message: Message) -> ProcessEnd:
     """An end as a forkserver tells it, one of another version perhaps not when."""
     at = message.body.get("at")
     when = datetime.fromtimestamp(at, UTC) if isinstance(at, int | float) else None
-    return ProcessEnd(message.body.get("code"), message.body.get("signal"), when)
+    usage = usage_of(message.body)
+    return ProcessEnd(message.body.get("code"), message.body.get("signal"), when, usage, bool(message.body.get("oom")))
 
 
 def exit_of(pidfd: int) -> ProcessEnd | None:
@@ -428,7 +439,11 @@ def exit_of(pidfd: int) -> ProcessEnd | None:
         return ProcessEnd()
     if found is None:
         return None
-    return ProcessEnd(code=found.si_status) if found.si_code == os.CLD_EXITED else ProcessEnd(signal=found.si_status)
+    used = used_by(pidfd)
+    usage = Usage(used.cpu_seconds, None, used.max_rss_bytes) if used is not None else None
+    if found.si_code == os.CLD_EXITED:
+        return ProcessEnd(code=found.si_status, usage=usage)
+    return ProcessEnd(signal=found.si_status, usage=usage)
 
 
 def _reap(pidfd: int) -> None:

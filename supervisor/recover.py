@@ -15,12 +15,12 @@ from typing import Any
 from chong.store.buckets import DEFAULT_NUM_BUCKETS, BucketPolicy
 from chong.store.contract import TaskStore
 from chong.store.errors import ConfigurationError
-from chong.store.model import NodeRecord, Note, TaskSnapshot, TermRecord, Transition
+from chong.store.model import NodeRecord, Note, TaskSnapshot, TermRecord, Transition, Usage
 from chong.store.query import MAX_LIMIT, TaskQuery
 from chong.store.states import RUNS, WAITING, Status
 from chong.supervisor.paths import Paths
 from chong.supervisor.submission import Submission
-from chong.supervisor.verdict import ProcessEnd
+from chong.supervisor.verdict import ProcessEnd, usage_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +246,7 @@ class Remains:
     signal: int | None
     at: datetime
     frames: tuple[bytes, ...]
+    usage: Usage | None = None
 
 
 def read_remains(run_dir: Path) -> Remains | None:
@@ -253,6 +254,7 @@ def read_remains(run_dir: Path) -> Remains | None:
     try:
         content: Any = json.loads((run_dir / "remains.json").read_text(encoding="utf-8"))
         frames = tuple(json.dumps(frame, ensure_ascii=False).encode() for frame in content["frames"])
-        return Remains(content["code"], content["signal"], datetime.fromtimestamp(content["at"], UTC), frames)
+        at = datetime.fromtimestamp(content["at"], UTC)
+        return Remains(content["code"], content["signal"], at, frames, usage_of(content))
     except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return None

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from chong.store.buckets import BucketPolicy
 from chong.store.errors import ConfigurationError
+from chong.supervisor.environment import check_pass_env
 from chong.supervisor.files import make_private
 from chong.supervisor.paths import Paths, default_node, default_runtime_dir, default_state_dir
 from chong.supervisor.submission import check_text
@@ -23,7 +24,8 @@ class Settings:
     lease_seconds: how long a run's lease lasts without renewal; renew_seconds: how often it is renewed.
     modules: task modules beside those registered as entry points.
     worker_open_files: the soft limit of open files for workers, None for this process's own.
-    pass_env: names of this process's environment variables that tasks see beside the basic ones; may have a `*`.
+    pass_env: names of this process's environment variables that tasks see beside the basic ones; patterns with
+    `*`, `?` and `[…]` too.
     cgroup: a cgroup v2 directory of our own, in which each run gets one; "auto" for this process's own where it was
     delegated by systemd, "none" for no cgroups.
     keep_logs, keep_tasks, keep_spool: days after which logs, finished tasks in the store and set-aside files go, None
@@ -70,6 +72,7 @@ class Settings:
             raise ConfigurationError(
                 f"renew seconds: expected at most a third of the lease of {self.lease_seconds:g}, got {self.renewal:g}"
             )
+        check_pass_env(self.pass_env)
         if self.num_buckets is not None:
             BucketPolicy(self.num_buckets).check_owned(self.owned_buckets)
 

@@ -143,5 +143,6 @@ def _replay(task: TaskSnapshot, remains: Remains, run_dir: Path) -> list[Happene
     if not any(isinstance(what, e.ResultArrived | e.FailureArrived) for what, _, _ in happened):
         failure = Failure(FailureKind.CRASHED, "orphaned", ORPHANED)
         happened.append((e.FailureArrived(failure), f"{task.run}.orphaned", remains.at))
-    happened.append((e.Exited(ProcessEnd(remains.code, remains.signal)), f"{task.run}.exit", remains.at))
+    end = ProcessEnd(remains.code, remains.signal, usage=remains.usage)
+    happened.append((e.Exited(end), f"{task.run}.exit", remains.at))
     return happened

@@ -24,6 +24,7 @@ from chong.store.errors import ConfigurationError, StoreUnavailable
 from chong.store.model import LeaseGrant, NodeRecord, TermRecord
 from chong.supervisor.admission import Admission
 from chong.supervisor.commands import CommandPoller
+from chong.supervisor.containment import contain
 from chong.supervisor.control import Control
 from chong.supervisor.courier import Courier
 from chong.supervisor.forkservers import attach_all, locked_generations
@@ -159,8 +160,10 @@ class Term:
         try:
             self._lock = NodeLock(paths.lock, self._settings.node)
             self._node_id = pin_identity(paths.identity, self._settings.node).node_id
+            self._contain()
             memos, scene = self._attach(self._lock)
             self._last.callback(self._processes.close)
+            self._clear_groups(scene)
             self._takeover = Takeover(self.name, self._epoch, paths, memos)
             self._control = Control(self.loop, paths.control, self._operations().request)
             self._last.callback(self._control.close)
@@ -172,6 +175,19 @@ class Term:
         except BaseException:
             self._end()
             raise
+
+    def _contain(self) -> None:
+        found = contain(self._settings.cgroup, f"chong-{self._settings.node}-{self._node_id[:8]}")
+        self._processes.containment = found
+        self._last.callback(found.close)
+        directory = None if found.directory is None else str(found.directory)
+        self._log.info("containment", level=found.level, directory=directory, limits_memory=found.limits_memory)
+
+    def _clear_groups(self, scene: Scene) -> None:
+        """What a dead term's runs left behind their leaders; a silent forkserver's may still be somebody's."""
+        if not scene.silent:
+            for run in self._processes.containment.clear(scene.attached):
+                self._log.error("cgroup_not_cleared", run=run)
 
     def _operations(self) -> Operations:
         return Operations({"submit": self.node.intake.submit_request})
@@ -230,6 +246,7 @@ class Term:
             pid=os.getpid(),
             version=version("chong"),
             ttl=self._ttl,
+            containment=self._processes.containment.level,
             limits={"node": settings.max_parallel, "per_bucket": settings.max_parallel_per_bucket},
             started_at=datetime.now(UTC),
         )

@@ -11,9 +11,13 @@ from socket import AF_UNIX, SOCK_SEQPACKET, socketpair
 
 from setproctitle import setproctitle
 
+from chong.worker import cgroup
+from chong.worker.conditions import Conditions
 from chong.worker.definition import Definition
 from chong.worker.exithandlers import forget_exit_handlers
 from chong.worker.leash import arm_leash, check_leash
+from chong.worker.options import Options
+from chong.worker.pristine import reseed
 from chong.worker.run import run_task
 from chong.worker.spawn import SpawnOrder
 from chong.worker.wire import CHANNEL_FD, LEASH_FD
@@ -33,6 +37,8 @@ class Nursery:
     leash: int
     null: int
     open_files: tuple[int, int]  # the limit before the forkserver raised it for itself
+    runs: str
+    groups: str | None  # the cgroup in which each run gets one
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,43 +46,52 @@ class Newborn:
     pid: int
     pidfd: int
     channel: int  # the supervisor's end S
+    group: str | None
 
 
 def bear(nursery: Nursery, spawn: SpawnOrder, log: int) -> Newborn:
     """Fork a worker whose output goes to `log`; OSError when there is no room for one."""
     ours, theirs = (end.detach() for end in socketpair(AF_UNIX, SOCK_SEQPACKET))
+    group = None
     try:
-        pid = _fork(nursery, spawn, log, theirs)
+        group = None if nursery.groups is None else cgroup.make(nursery.groups, spawn.run)
+        pid = _fork(nursery, spawn, log, theirs, group)
         pidfd = os.pidfd_open(pid)  # its failure closes S: the child then ends before any `go`
     except OSError:
         os.close(ours)
+        cgroup.discard(group)
         raise
     finally:
         os.close(theirs)
-    return Newborn(pid, pidfd, ours)
+    return Newborn(pid, pidfd, ours, group)
 
 
-def _fork(nursery: Nursery, spawn: SpawnOrder, log: int, channel: int) -> int:
+def _fork(nursery: Nursery, spawn: SpawnOrder, log: int, channel: int, group: str | None) -> int:
     """All signals wait: one that came in between would be taken by the forkserver's handlers, and lost."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ALL_SIGNALS)
     try:
         pid = os.fork()
         if pid == 0:
-            _be_worker(nursery, spawn, log, channel)
+            _be_worker(nursery, spawn, log, channel, group)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return pid
 
 
-def _be_worker(nursery: Nursery, spawn: SpawnOrder, log: int, channel: int) -> None:
+def _be_worker(nursery: Nursery, spawn: SpawnOrder, log: int, channel: int, group: str | None) -> None:
     """Never returns, whatever happens: the frames above belong to the forkserver."""
     try:
         _settle(nursery, log, channel)
-        os.environ[MARKER] = spawn.run
         setproctitle(spawn.title)
         forget_exit_handlers()
+        reseed()
+        definition = nursery.definitions.get(spawn.task)
+        options = definition.options if definition is not None else Options()
+        conditions = Conditions(options, group, f"{nursery.runs}/{spawn.run}")
+        conditions.meet()
+        os.environ[MARKER] = spawn.run
         gc.enable()
-        run_task(nursery.definitions)
+        run_task(nursery.definitions, conditions)
     except BaseException:  # noqa: BLE001
         traceback.print_exc()
     finally:

@@ -10,6 +10,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from chong.worker.account import account_of
 from chong.worker.definition import Definition
 from chong.worker.failure import shorten
 from chong.worker.result import encode_plain
@@ -45,10 +46,19 @@ class Catalogue:
 
     def _add(self, module: str, found: list[Definition]) -> None:
         for definition in found:
-            first = self.definitions.setdefault(definition.name, definition)
-            if first is not definition:
-                text = f"task {definition.name!r}: expected one definition, got a second one beside {first.module}'s"
+            if (refusal := self._refusal(definition)) is not None:
+                text = f"task {definition.name!r}: {refusal}"
                 self.errors.append({"module": module, "error": shorten(text, ERROR_LIMIT), "traceback": ""})
+
+    def _refusal(self, definition: Definition) -> str | None:
+        """Why it cannot be run here; a task whose user this process cannot become is none of ours."""
+        try:
+            if definition.options.user is not None:
+                account_of(definition.options.user)
+        except ValueError as error:
+            return str(error)
+        first = self.definitions.setdefault(definition.name, definition)
+        return None if first is definition else f"expected one definition, got a second one beside {first.module}'s"
 
     def _blame(self, module: str, error: BaseException) -> None:
         try:

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from chong.worker.birth import Nursery, bear
 from chong.worker.catalogue import Catalogue
+from chong.worker.cgroup import discard
 from chong.worker.control import Control, Gone, accept
 from chong.worker.exithandlers import run_exit_handlers
 from chong.worker.foundation import Foundation
@@ -46,7 +47,9 @@ class Forkserver:
         self._settings = settings
         self._foundation = foundation
         self._leash = make_leash()
-        self._nursery = Nursery(catalogue.definitions, self._leash, foundation.null, foundation.open_files)
+        self._nursery = Nursery(
+            catalogue.definitions, self._leash, foundation.null, foundation.open_files, settings.runs, settings.cgroup
+        )
         self._runs: dict[str, Held] = {}
         self._leaders: dict[int, Held] = {}
         self._ending: dict[str, Held] = {}  # a zombie leads, the rest of it is being ended
@@ -187,7 +190,15 @@ class Forkserver:
         finally:
             os.close(log)
         held = Held(
-            spawn.run, newborn.pid, newborn.pidfd, newborn.channel, spawn.memo, spawn.title, identity, born=boot_time()
+            spawn.run,
+            newborn.pid,
+            newborn.pidfd,
+            newborn.channel,
+            spawn.memo,
+            spawn.title,
+            identity,
+            group=newborn.group,
+            born=boot_time(),
         )
         try:
             self._watch.add(held.pidfd, lambda: self._end(held))
@@ -204,7 +215,7 @@ class Forkserver:
             return
         self._watch.drop(held.pidfd)
         held.status, held.ended_at = status, time()
-        held.signal_group(signal.SIGKILL)
+        held.kill_rest()
         self._ending[held.run] = held
         self._sweep()
 
@@ -236,9 +247,8 @@ class Forkserver:
 
     def _report_exit(self, held: Held) -> None:
         """Before the attach nothing: its list will say so."""
-        code, number = held.status or (None, None)
         if self._control is not None and self._control.attached:
-            self._say(Report.EXITED, run=held.run, code=code, signal=number, at=held.ended_at)
+            self._say(Report.EXITED, run=held.run, **held.end())
 
     def _release(self, run: object) -> None:
         held = self._runs.get(run) if isinstance(run, str) else None
@@ -262,7 +272,7 @@ class Forkserver:
         if act is Act.TERM:
             self._signal_living(signal.SIGTERM, signal.SIGCONT)
         elif act is Act.KILL:
-            self._signal_living(signal.SIGKILL)
+            self._kill_living()
         if act is Act.LEAVE or (self._orphanage.on_ladder and all(held.exited for held in self._runs.values())):
             self._leave()
 
@@ -278,6 +288,11 @@ class Forkserver:
                 for number in numbers:
                     held.signal_group(number)
 
+    def _kill_living(self) -> None:
+        for held in self._runs.values():
+            if held.is_alive:
+                held.kill_rest()
+
     def _leave(self) -> NoReturn:
         """Nobody came. What cannot be written is said; the others' remains still count."""
         for held in self._runs.values():
@@ -285,6 +300,7 @@ class Forkserver:
                 write_remains(self._settings.runs, held)
             except (OSError, ValueError, RecursionError) as error:
                 complain(f"remains of {held.run}: {error}")
+            discard(held.group)
         os._exit(0)
 
 

@@ -16,6 +16,7 @@ from setproctitle import setproctitle
 
 from chong.worker.birth import MARKER
 from chong.worker.kernel import become_subreaper
+from chong.worker.pristine import Pristine
 from chong.worker.settings import ForkserverSettings
 
 FIRST_OWN = 10
@@ -31,6 +32,7 @@ class Foundation:
     null: int
     epoll: select.epoll
     open_files: tuple[int, int]
+    pristine: Pristine
 
     @classmethod
     def lay(cls, settings: ForkserverSettings) -> "Foundation":
@@ -50,11 +52,12 @@ class Foundation:
         os.set_blocking(listener, False)
         lock = _lock(settings.lock)
         setproctitle(f"chong: forkserver g{settings.generation}")
-        return cls(listener, lock, null, select.epoll(), (settings.open_files or soft, hard))
+        return cls(listener, lock, null, select.epoll(), (settings.open_files or soft, hard), Pristine())
 
     def settle(self) -> None:
         """After the imports: undo what modules did to the process, and freeze the heap that workers share."""
         _reset_signals()
+        self.pristine.restore()
         faulthandler.enable(file=2)
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
@@ -87,7 +90,6 @@ def _reset_signals() -> None:
     """A module may have ignored SIGCHLD, which would lose every exit status."""
     faulthandler.disable()
     signal.set_wakeup_fd(-1)
-    signal.setitimer(signal.ITIMER_REAL, 0)
     for number in signal.valid_signals() - _NOT_SETTABLE:
         signal.signal(number, signal.SIG_IGN if number in _KEPT_IGNORED else signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from chong.worker.channel import Channel
+from chong.worker.conditions import Conditions
 from chong.worker.context import TaskContext, TaskStopped
 from chong.worker.definition import Definition
 from chong.worker.failure import Facts, describe, fact, shorten
@@ -23,15 +24,15 @@ from chong.worker.runfile import write_file
 from chong.worker.wire import CHANNEL_FD, INLINE_LIMIT, Up
 
 
-def run_task(definitions: Mapping[str, Definition]) -> NoReturn:
+def run_task(definitions: Mapping[str, Definition], conditions: Conditions) -> NoReturn:
     """The rest of a worker's life; it never returns into the forkserver's code."""
     channel = Channel(CHANNEL_FD)
     signal.signal(signal.SIGURG, channel.note)
     signal.siginterrupt(signal.SIGURG, False)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     go = _wait_for_go(channel)
-    run = _Run(channel, go)
-    run.live(definitions)
+    run = _Run(channel, go | {"run_dir": conditions.run_dir})
+    run.live(definitions, conditions.obstacle)
 
 
 def _wait_for_go(channel: Channel) -> dict[str, Any]:
@@ -51,9 +52,11 @@ class _Run:
         self._go = go
         self._process = os.getpid()
 
-    def live(self, definitions: Mapping[str, Definition]) -> NoReturn:
+    def live(self, definitions: Mapping[str, Definition], obstacle: Facts | None) -> NoReturn:
         if not self._channel.send(Up.STARTED):
             os._exit(0)
+        if obstacle is not None:
+            self._fail(obstacle)
         try:
             prepared = self._prepare(definitions)
         except Exception as error:  # noqa: BLE001 -- what came from above is no reason to die silently

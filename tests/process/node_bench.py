@@ -32,6 +32,7 @@ LIMIT = 40.0
 LEASE = 3.0
 POLL = 0.05
 HERE = Path(__file__).parent
+PASS_ENV = ("NODE_*", "COV_*", "COVERAGE_*")
 S = Status
 
 
@@ -256,6 +257,7 @@ class InProcess(Bench):
             "poll_seconds": POLL,
             "drain_seconds": 0.0,
             "modules": ("node_tasks",),
+            "pass_env": PASS_ENV,
             "state_dir": self.state,
             **options,
         }
@@ -332,7 +334,17 @@ class Supervised(Bench):
         files: how many descriptors it may have open.
         """
         words = ["--state-dir", self.state, "--node", "node-a", "--tasks", "node_tasks", "--lease-seconds", lease]
-        words += ["--poll-seconds", POLL, "--drain", 0, "--log-format", "json", *options]
+        words += [
+            "--poll-seconds",
+            POLL,
+            "--drain",
+            0,
+            "--log-format",
+            "json",
+            "--pass-env",
+            ",".join(PASS_ENV),
+            *options,
+        ]
         with (self.root / "supervisor.log").open("ab") as log:
             offset = log.tell()
             process = subprocess.Popen(
