@@ -40,11 +40,14 @@ class Containment:
     def group_of(self, run: str) -> str | None:
         return None if self.directory is None else str(self.directory / run)
 
-    def kill(self, run: str) -> None:
-        """SIGKILL to everything in the run's group, if it has one."""
+    def kill(self, run: str) -> list[int]:
+        """SIGKILL to everything in the run's group, if it has one; the pids that were in it."""
         if (group := self.group_of(run)) is not None:
             with suppress(OSError):  # it has ended, or was started without one
+                pids = cgroup.members(group)
                 cgroup.kill(group)
+                return pids
+        return []
 
     def has_oom(self, run: str) -> bool:
         """Whether the kernel has killed something of the run for want of memory."""

@@ -73,6 +73,8 @@ class Processes:
         self._channels: dict[str, RunChannel] = {}
         self._homes: dict[str, Generation] = {}
         self._orphans: set[str] = set()
+        self._left: dict[str, set[int]] = {}
+        """What orphans left in their cgroups, killed: they became our children, and are ours to reap."""
         self._read: set[str] = set()
         self._early_exits: dict[str, ProcessEnd] = {}
         self._abandoned: set[str] = set()
@@ -336,7 +338,9 @@ class Processes:
         """The run's end is stored: its process may be reaped, and its files except the log may go."""
         home = self._homes.get(run)
         if run in self._channels and run in self._orphans:
-            _reap(self._channels[run].pidfd)
+            _reap(os.P_PIDFD, self._channels[run].pidfd)
+            for pid in self._left.pop(run, ()):
+                _reap(os.P_PID, pid)
             self.containment.discard(run)
         elif home is not None:
             home.order(Order.RELEASE, run=run)
@@ -413,14 +417,19 @@ class Processes:
             self._loop.watch(channel.pidfd, partial(self._orphan_ended, channel))
 
     def _orphan_ended(self, channel: RunChannel) -> None:
+        if self._channels.get(channel.run) is not channel:
+            return
         exit_ = exit_of(channel.pidfd)
         if exit_ is None:
             return  # it lives: the loop may call once for a descriptor whose number was another's
         if exit_.is_known:  # a zombie of ours keeps the group's number from anybody else
             channel.signal(signal.SIGKILL, group=True)
-        exit_ = replace(exit_, oom=self.containment.has_oom(channel.run))
-        self.containment.kill(channel.run)
-        self._on_exit(channel.run, exit_)
+        self._loop.forget(channel.pidfd)
+        if left := self.containment.kill(channel.run):
+            self._left.setdefault(channel.run, set()).update(left)
+            self._loop.later(DEATH_POLL, partial(self._orphan_ended, channel))
+            return
+        self._on_exit(channel.run, replace(exit_, oom=self.containment.has_oom(channel.run)))
 
 
 def told_exit(message: Message) -> ProcessEnd:
@@ -446,8 +455,8 @@ def exit_of(pidfd: int) -> ProcessEnd | None:
     return ProcessEnd(signal=found.si_status, usage=usage)
 
 
-def _reap(pidfd: int) -> None:
+def _reap(kind: int, number: int) -> None:
     try:
-        os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG)
+        os.waitid(kind, number, os.WEXITED | os.WNOHANG)
     except ChildProcessError:
         return  # somebody else did

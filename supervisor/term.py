@@ -181,7 +181,7 @@ class Term:
         self._processes.containment = found
         self._last.callback(found.close)
         directory = None if found.directory is None else str(found.directory)
-        self._log.info("containment", level=found.level, directory=directory, limits_memory=found.limits_memory)
+        self._log.info("containment", by=found.level, directory=directory, limits_memory=found.limits_memory)
 
     def _clear_groups(self, scene: Scene) -> None:
         """What a dead term's runs left behind their leaders; a silent forkserver's may still be somebody's."""

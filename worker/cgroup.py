@@ -62,6 +62,15 @@ def is_frozen(path: str) -> bool:
     return "frozen 1" in _read(f"{path}/cgroup.events")
 
 
+def members(path: str) -> list[int]:
+    """The pids of all that live in it and in what is below it; a group of threads alone does not tell."""
+    pids: list[int] = []
+    for found, _, _ in os.walk(path):
+        with suppress(OSError):
+            pids += map(int, _read(f"{found}/cgroup.procs").split())
+    return pids
+
+
 def is_populated(path: str) -> bool:
     """Whether anything in it lives; zombies do not."""
     return "populated 1" in _read(f"{path}/cgroup.events")
@@ -100,8 +109,11 @@ def groups_of(pid: int) -> list[str]:
 
 def _read(path: str) -> str:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    text = b""
     try:
-        return os.read(descriptor, 1 << 16).decode(errors="replace")
+        while part := os.read(descriptor, 1 << 16):
+            text += part
+        return text.decode(errors="replace")
     finally:
         os.close(descriptor)
 

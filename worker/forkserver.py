@@ -310,9 +310,9 @@ def main(argument: str) -> None:
     catalogue = Catalogue()
     signal.alarm(math.ceil(settings.import_timeout))  # default action: an import that never ends, ends with us
     catalogue.load(list(settings.modules))
-    catalogue.write(settings.catalogue)
     signal.alarm(0)
     foundation.settle()
+    catalogue.write(settings.catalogue)  # under our own umask and limits, whatever the modules set
     Forkserver(settings, foundation, catalogue).serve()
     signal.alarm(EXIT_SECONDS)  # default action: a handler that hangs ends with us
     run_exit_handlers()

@@ -31,7 +31,7 @@ class Foundation:
     lock: int
     null: int
     epoll: select.epoll
-    open_files: tuple[int, int]
+    soft_files: int  # the limit of open files before it was raised for the forkserver
     pristine: Pristine
 
     @classmethod
@@ -52,7 +52,13 @@ class Foundation:
         os.set_blocking(listener, False)
         lock = _lock(settings.lock)
         setproctitle(f"chong: forkserver g{settings.generation}")
-        return cls(listener, lock, null, select.epoll(), (settings.open_files or soft, hard), Pristine())
+        return cls(listener, lock, null, select.epoll(), settings.open_files or soft, Pristine())
+
+    @property
+    def open_files(self) -> tuple[int, int]:
+        """The workers' limit; a module may have lowered it for good."""
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        return min(self.soft_files, hard), hard
 
     def settle(self) -> None:
         """After the imports: undo what modules did to the process, and freeze the heap that workers share."""

@@ -11,11 +11,12 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from chong.worker.watch import complain
 
-_LIMITS = {name: getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")}
+_LIMITS = {getattr(resource, name): name for name in reversed(dir(resource)) if name.startswith("RLIMIT_")}
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 
 
@@ -27,7 +28,7 @@ class Pristine:
         self._umask = _umask()
         self._nice = os.getpriority(os.PRIO_PROCESS, 0)
         self._affinity = os.sched_getaffinity(0)
-        self._limits = {limit: resource.getrlimit(limit) for limit in _LIMITS.values()}
+        self._limits = {limit: resource.getrlimit(limit) for limit in _LIMITS}
         self._locale = locale.setlocale(locale.LC_ALL)
         self._recursion = sys.getrecursionlimit()
         self._switch = sys.getswitchinterval()
@@ -41,8 +42,8 @@ class Pristine:
         _attempt("directory", lambda: os.fchdir(self._here))
         _attempt("niceness", lambda: os.setpriority(os.PRIO_PROCESS, 0, self._nice))
         _attempt("processors", lambda: os.sched_setaffinity(0, self._affinity))
-        for name, limit in _LIMITS.items():
-            _attempt(name, lambda limit=limit: resource.setrlimit(limit, self._limits[limit]))  # type: ignore[misc]
+        for limit, name in _LIMITS.items():
+            _attempt(name, partial(_set_limit, limit, *self._limits[limit]))
         self._restore_interpreter()
         os.close(self._here)
 
@@ -70,6 +71,16 @@ def _umask() -> int:
     umask = os.umask(0)
     os.umask(umask)
     return umask
+
+
+def _set_limit(limit: int, soft: int, hard: int) -> None:
+    """Only the privileged may raise a hard limit again; without that the soft one goes as high as it still may."""
+    most = resource.getrlimit(limit)[1]
+    try:
+        resource.setrlimit(limit, (soft, hard))
+    except ValueError:
+        resource.setrlimit(limit, (most if soft == resource.RLIM_INFINITY else min(soft, most), most))
+        raise
 
 
 def _attempt(what: str, act: Callable[[], object]) -> None:

@@ -1,0 +1,46 @@
+"""Which variables of the supervisor's environment its tasks see."""
+
+import pytest
+
+from chong.store.errors import ConfigurationError
+from chong.supervisor.environment import BASIC, check_pass_env, environment_of_tasks
+
+OWN = {
+    "PATH": "/bin",
+    "LC_ALL": "C",
+    "PYTHONPATH": "/lib",
+    "PATHS": "no",
+    "AWS_REGION": "eu",
+    "AWSX": "no",
+    "aws_key": "no",
+    "CHONG_DB": "secret",
+    "DATABASE_URL": "secret",
+}
+
+
+@pytest.mark.parametrize(
+    ("named", "seen"),
+    [
+        ((), {"PATH", "LC_ALL", "PYTHONPATH"}),
+        (("AWS_*",), {"PATH", "LC_ALL", "PYTHONPATH", "AWS_REGION"}),
+        (("AWS?",), {"PATH", "LC_ALL", "PYTHONPATH", "AWSX"}),
+        (("[Aa]*", "NONE"), {"PATH", "LC_ALL", "PYTHONPATH", "AWS_REGION", "AWSX", "aws_key"}),
+        (("*",), set(OWN) - {"CHONG_DB"}),
+    ],
+)
+def test_tasks_see_the_basic_variables_and_the_named_ones(named, seen):
+    """Names count with their case, and no pattern lets chong's own through."""
+    assert environment_of_tasks(OWN, named) == {name: OWN[name] for name in seen}
+
+
+@pytest.mark.parametrize("name", ["", "A=1", "CHONG_DB", "CHONG_*", "A\n"])
+def test_what_can_never_name_a_variable_is_refused(name):
+    """A mistake in a list of names would else be found by the task that misses its variable."""
+    with pytest.raises(ConfigurationError, match="pass env: expected names"):
+        check_pass_env(("HOME", name))
+
+
+def test_every_basic_variable_says_what_it_is_for():
+    """The list is short because each name has to have a reason."""
+    check_pass_env(BASIC)
+    assert all(BASIC.values())
