@@ -1,5 +1,8 @@
 """Which variables of the supervisor's environment its tasks see."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from chong.store.errors import ConfigurationError
@@ -44,3 +47,11 @@ def test_every_basic_variable_says_what_it_is_for():
     """The list is short because each name has to have a reason."""
     check_pass_env(BASIC)
     assert all(BASIC.values())
+
+
+def test_the_page_lists_the_basic_variables():
+    """Whoever misses a variable in a task finds out there which ones are passed."""
+    page = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()
+    named = re.search(r"where they are set:\n\n`([^`]+)`", page)
+    assert named is not None
+    assert named[1].split() == list(BASIC)
