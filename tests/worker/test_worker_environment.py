@@ -153,6 +153,7 @@ def test_a_run_of_a_user_reads_nothing_of_the_node(node):
     secret.write_text("geheim")
     parent = f"/proc/{node.pid}"
     paths = [str(secret), str(node.log("r.1")), f"{parent}/environ", f"{parent}/mem", f"{parent}/fd/0", "/etc/passwd"]
+    paths.append("/proc/self/fd/5/../../secret")  # by way of the run's own directory
     run = connection.start("r.1", "place.games.reach", {"paths": paths})
     assert run.wait_for("result")["value"] == ["/etc/passwd"]
 
@@ -228,10 +229,9 @@ def test_the_end_of_a_run_tells_what_it_has_used(node):
     assert 0.3 <= told["cpu_seconds"] < 30
     assert 100 << 20 <= told["max_rss_bytes"] < 400 << 20
     assert not is_alive(connection.runs["r.1"].pid)
-    again = node.connect  # a second look is another supervisor's
     connection.close()
     node.connections.clear()
-    listed = again().attach("term-2")
+    listed = node.connect().attach("term-2")  # the next supervisor hears the same
     assert [(e["run"], e["cpu_seconds"], e["max_rss_bytes"]) for e in listed] == [
         ("r.1", told["cpu_seconds"], told["max_rss_bytes"])
     ]
