@@ -39,6 +39,7 @@ _NODES = (
     Column("PID", right=True),
     Column("VERSION"),
     Column("GENERATION", right=True),
+    Column("CONTAINMENT"),
     Column("STARTED", floor=10),
     Column("TERM", floor=10),
 )
@@ -132,6 +133,7 @@ def _node_cells(node: NodeRecord, declared: list[int] | None) -> list[Cell | str
         str(node.pid),
         node.version,
         str(node.generation or ""),
+        node.containment,
         stamp(node.started_at) or "",
         node.term,
     ]

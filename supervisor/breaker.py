@@ -1,4 +1,4 @@
-"""When a definition crashes too often: five times in ten minutes."""
+"""When a definition crashes too often: so many times in ten minutes."""
 
 from collections import deque
 
@@ -6,7 +6,6 @@ from chong.store.model import FailureKind
 from chong.store.states import RUNS, Status
 from chong.supervisor.events import SaveState
 
-CRASHES = 5
 WINDOW = 600.0
 """Seconds."""
 ORPHANED = "orphaned"
@@ -14,16 +13,22 @@ ORPHANED = "orphaned"
 
 
 class Breaker:
-    """Counts crashes by name, whatever succeeds in between: a task that crashes every other time is as broken."""
+    """Counts crashes by name, whatever succeeds in between: a task that crashes every other time is as broken.
 
-    def __init__(self) -> None:
+    most: how many within the window are one too many, None when none ever are.
+    """
+
+    def __init__(self, most: int | None) -> None:
+        self._most = most
         self._crashes: dict[str, deque[float]] = {}
 
     def crashed(self, name: str, clock: float) -> bool:
         """Count a crash at this monotonic second; True when it is one too many, and the count begins anew."""
-        times = self._crashes.setdefault(name, deque(maxlen=CRASHES))
+        if self._most is None:
+            return False
+        times = self._crashes.setdefault(name, deque(maxlen=self._most))
         times.append(clock)
-        if len(times) < CRASHES or clock - times[0] > WINDOW:
+        if len(times) < self._most or clock - times[0] > WINDOW:
             return False
         del self._crashes[name]
         return True

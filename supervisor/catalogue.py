@@ -9,7 +9,7 @@ from typing import Any
 from chong.store.errors import Refused
 from chong.store.model import CatalogueEntry
 from chong.supervisor.files import read_json
-from chong.worker.options import Backoff, Options
+from chong.worker.options import Options, options_from_json
 from chong.worker.wire import ProtocolError
 
 
@@ -97,7 +97,7 @@ def _catalogue_from(content: Any) -> Catalogue:
             item["name"],
             item["module"],
             item["parameters"],
-            options_from(item["options"]),
+            options_from_json(item["options"]),
             frozenset(item["accepts"]["required"]),
             frozenset(item["accepts"]["optional"]),
             item["accepts"]["any"],
@@ -106,15 +106,6 @@ def _catalogue_from(content: Any) -> Catalogue:
         for item in content["tasks"]
     }
     return Catalogue(tasks, {item["module"]: item["error"] for item in content["errors"]})
-
-
-def options_from(content: dict[str, object]) -> Options:
-    """Options out of JSON; what this version does not know is left out, what is missing has its default."""
-    known: dict[str, Any] = {name: value for name, value in content.items() if name in Options.__dataclass_fields__}
-    if "backoff" in known:
-        known["backoff"] = Backoff(**known["backoff"])
-    lists = {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
-    return Options(**known | lists)
 
 
 def _shown(task: Task) -> dict[str, object]:

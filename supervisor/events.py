@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from chong.store.model import Action, Completion, Failure, Note, Progress, TaskSnapshot, Transition
+from chong.store.model import Action, Completion, Failure, Note, Progress, TaskSnapshot, Transition, Usage
 from chong.supervisor.verdict import ProcessEnd, Result
 from chong.worker.wire import Down
 
@@ -221,6 +221,13 @@ class Beaten:
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """What the run has used in all, told by the kernel at its end."""
+
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
 class Spawn:
     """Ask the forkserver for a worker."""
 
@@ -312,6 +319,7 @@ Effect = (
     | AddNote
     | AnswerCommand
     | Beaten
+    | Measured
     | Spawn
     | SendGo
     | SendDown

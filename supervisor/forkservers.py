@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from chong.supervisor.child import LISTENER, Child
+from chong.supervisor.containment import Containment
+from chong.supervisor.environment import environment_of_tasks
 from chong.supervisor.generation import Generation, Message
 from chong.supervisor.paths import Paths
 from chong.supervisor.settings import Settings
@@ -73,7 +75,9 @@ def keep_trials(paths: Paths, number: int) -> None:
         paths.catalogue(number).rename(paths.trials)
 
 
-def start_forkserver(paths: Paths, number: int, settings: Settings, *, again: bool) -> tuple[Child, Generation]:
+def start_forkserver(
+    paths: Paths, number: int, settings: Settings, containment: Containment, *, again: bool
+) -> tuple[Child, Generation]:
     """Exec a new forkserver and connect to it; its hello comes when its imports are done.
 
     It inherits a socket that listens already, so that the connection waits in the backlog. Its output goes to
@@ -85,9 +89,10 @@ def start_forkserver(paths: Paths, number: int, settings: Settings, *, again: bo
     with listen(path, socket.SOCK_SEQPACKET) as listener:
         log = os.open(paths.generation_log(number), flags, 0o600)
         try:
-            order = json.dumps(asdict(_order(paths, number, settings, again=again)))
+            order = json.dumps(asdict(_order(paths, number, settings, containment, again=again)))
             command = [sys.executable, "-m", "chong.worker.forkserver", order]
-            child = Child(command, _environment(), listener=listener.fileno(), log=log)
+            environment = environment_of_tasks(os.environ, settings.pass_env)
+            child = Child(command, environment, listener=listener.fileno(), log=log)
         finally:
             os.close(log)
         try:
@@ -97,7 +102,9 @@ def start_forkserver(paths: Paths, number: int, settings: Settings, *, again: bo
             raise
 
 
-def _order(paths: Paths, number: int, settings: Settings, *, again: bool) -> ForkserverSettings:
+def _order(
+    paths: Paths, number: int, settings: Settings, containment: Containment, *, again: bool
+) -> ForkserverSettings:
     return ForkserverSettings(
         generation=number,
         listen_fd=LISTENER,
@@ -110,12 +117,8 @@ def _order(paths: Paths, number: int, settings: Settings, *, again: bool) -> For
         import_timeout=settings.import_seconds,
         open_files=settings.worker_open_files,
         trials=str(paths.trials) if again else None,
+        cgroup=None if containment.directory is None else str(containment.directory),
     )
-
-
-def _environment() -> dict[str, str]:
-    """Everything but chong's own settings: they may carry the store's password."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("CHONG_")}
 
 
 def _numbers(directory: Path, pattern: str) -> list[int]:

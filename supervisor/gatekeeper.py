@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 
 from chong.store.errors import ConfigurationError, Refused
-from chong.supervisor.breaker import CRASHES, WINDOW, Breaker, crash_of
+from chong.supervisor.breaker import WINDOW, Breaker, crash_of
 from chong.supervisor.events import SaveState
 from chong.supervisor.holds import EVERYTHING, REASON_LIMIT, Hold, Holds
 from chong.supervisor.intake import Intake
@@ -32,6 +32,7 @@ class Gatekeeper:
         tasks: Tasks,
         intake: Intake,
         on_change: Callable[[], None],
+        crashes: int | None,
         log: structlog.typing.FilteringBoundLogger,
     ) -> None:
         self._term = term
@@ -41,7 +42,8 @@ class Gatekeeper:
         self._intake = intake
         self._on_change = on_change
         self._log = log
-        self._breaker = Breaker()
+        self._crashes = crashes
+        self._breaker = Breaker(crashes)
         tasks.on_move = self.count
 
     def begin(self) -> None:
@@ -118,7 +120,7 @@ class Gatekeeper:
         cause, name = crash_of(save), save.snapshot.name
         if cause is None or not self._breaker.crashed(name, time.monotonic()) or name in self._holds:
             return
-        reason = f"breaker: {CRASHES} crashes in {WINDOW / 60:.0f} min, last: {cause}"
+        reason = f"breaker: {self._crashes} crashes in {WINDOW / 60:.0f} min, last: {cause}"
         self._log.error("breaker_tripped", name=name, reason=reason)
         self._hold({name: Hold(by=self._term, reason=reason, since=datetime.now(UTC), by_breaker=True)})
 

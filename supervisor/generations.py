@@ -12,6 +12,7 @@ from pathlib import Path
 from chong.store.errors import Refused
 from chong.supervisor.catalogue import Catalogue, read_catalogue
 from chong.supervisor.child import Child
+from chong.supervisor.containment import Containment
 from chong.supervisor.forkservers import keep_trials, next_number, start_forkserver
 from chong.supervisor.generation import Generation, Message
 from chong.supervisor.listeners import ForkserverListener, RunKeeper
@@ -42,6 +43,8 @@ class Generations:
         self._term = term
         self._runs = runs
         self._listener = listener
+        self.containment = Containment()
+        """Found when the term begins, and given to each new generation."""
         self._live: Generation | None = None
         self._coming: Generation | None = None
         self._replaced: list[Generation] = []
@@ -91,7 +94,7 @@ class Generations:
         number = self._last = max(next_number(self._paths), self._last + 1)
         self._trouble = ""
         try:
-            child, generation = start_forkserver(self._paths, number, self._settings, again=again)
+            child, generation = start_forkserver(self._paths, number, self._settings, self.containment, again=again)
         except OSError as error:
             self._paths.generation_socket(number).unlink(missing_ok=True)
             self._listener.forkserver_not_understood(number, error)

@@ -5,8 +5,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from chong.supervisor.files import make_private, write_text
 from chong.supervisor.task_state import TaskState
+from chong.worker.runfile import write_file
 from chong.worker.wire import INLINE_LIMIT, Down, encode_down
 
 
@@ -33,7 +33,6 @@ def go_frame(
         if room >= 0:
             body[name] = value
         else:
-            make_private(run_dir)
-            write_text(run_dir / f"{name}.json", text)
+            write_file(run_dir / f"{name}.json", text.encode())
             body[f"{name}_file"] = f"{name}.json"
     return encode_down(Down.GO, *number, **body)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from chong.supervisor.kinds import (
     BUCKETS,
+    COUNT,
     DAYS,
     GIB,
     NAMES,
@@ -157,6 +158,7 @@ _TABLE = (
         "max_parallel_per_bucket", WHOLE, "Runs at one time in each bucket", absent="no limit",
         check=Bounds(1, MOST_RUNS),
     ),
+    Key("breaker_crashes", COUNT, "How many crashes in 10 minutes hold a task's name", 5, check=Bounds(1, MOST_RUNS)),
     Key(
         "lease_seconds", SECONDS, "How long a lease lasts without renewal", 30.0,
         check=Bounds(0, MOST_SECONDS, above=True),

@@ -73,6 +73,10 @@ def _read_whole(value: object) -> int:
     return value
 
 
+def _read_count(value: object) -> int | None:
+    return None if value == "never" else _read_whole(value)
+
+
 def _read_seconds(value: object) -> float:
     if not isinstance(value, str | int | float):
         raise ValueError(f'expected a length of time like 30, "30s" or "10m", got {told(value)}')
@@ -147,6 +151,7 @@ TEXT = Kind("TEXT", "text", _read_text)
 STORE = Kind("STORE", "a path, or an address like sqlite:////path", _read_text)
 PATH = Kind("DIR", "a path", _read_path)
 WHOLE = Kind("N", "a whole number", _read_whole)
+COUNT = Kind("N", 'a whole number, or "never"', _read_count, lambda count: "never" if count is None else str(count))
 SECONDS = Kind(
     "TIME", 'a length of time: seconds, or like "500ms", "30s", "10m", "1h30m"', _read_seconds, "{:.9g}s".format
 )

@@ -3,15 +3,18 @@
 import os
 from datetime import UTC, datetime
 
+from chong.store.model import Usage
 from chong.supervisor.generation import Message
-from chong.supervisor.verdict import ProcessEnd
+from chong.supervisor.verdict import ProcessEnd, usage_of
+from chong.worker.kernel import used_by
 
 
 def told_exit(message: Message) -> ProcessEnd:
     """An end as a forkserver tells it, one of another version perhaps not when."""
     at = message.body.get("at")
     when = datetime.fromtimestamp(at, UTC) if isinstance(at, int | float) else None
-    return ProcessEnd(message.body.get("code"), message.body.get("signal"), when)
+    usage = usage_of(message.body)
+    return ProcessEnd(message.body.get("code"), message.body.get("signal"), when, usage, bool(message.body.get("oom")))
 
 
 def exit_of(pidfd: int) -> ProcessEnd | None:
@@ -22,11 +25,16 @@ def exit_of(pidfd: int) -> ProcessEnd | None:
         return ProcessEnd()
     if found is None:
         return None
-    return ProcessEnd(code=found.si_status) if found.si_code == os.CLD_EXITED else ProcessEnd(signal=found.si_status)
+    used = used_by(pidfd)
+    usage = Usage(used.cpu_seconds, None, used.max_rss_bytes) if used is not None else None
+    if found.si_code == os.CLD_EXITED:
+        return ProcessEnd(code=found.si_status, usage=usage)
+    return ProcessEnd(signal=found.si_status, usage=usage)
 
 
-def reap(pidfd: int) -> None:
+def reap(kind: int, number: int) -> None:
+    """A dead child, named by `os.P_PIDFD` or `os.P_PID`."""
     try:
-        os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG)
+        os.waitid(kind, number, os.WEXITED | os.WNOHANG)
     except ChildProcessError:
         return  # somebody else did

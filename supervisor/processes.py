@@ -3,13 +3,16 @@
 Turns what workers and forkservers say of runs into happenings and carries effects out; decides nothing about tasks.
 """
 
+import os
 import signal
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from chong.store.model import Failure, FailureKind
 from chong.supervisor import events as e
 from chong.supervisor.adopted import reap_adopted
+from chong.supervisor.containment import Containment
 from chong.supervisor.forkservers import Found
 from chong.supervisor.frames import interpret, state_of, time_of
 from chong.supervisor.generation import Generation, Message
@@ -23,6 +26,7 @@ from chong.supervisor.verdict import ProcessEnd
 from chong.worker.wire import Order, ProtocolError, Report, Up, decode_up
 
 REAP_PERIOD = 1.0
+LEFT_POLL = 0.02
 DESCRIPTORS_OF_A_RUN = 2
 FRAMES_A_TURN = 100
 FRAMES_UNSTORED = 1000
@@ -37,14 +41,21 @@ class Processes:
         self._paths = settings.paths
         self._listener = listener
         self.generations = Generations(loop, settings, term, self, listener)
+        self._containment = Containment()
         self._has_adopted = False
         self._asked: dict[str, Generation] = {}
         self._channels: dict[str, RunChannel] = {}
         self._homes: dict[str, Generation] = {}
         self._orphans: set[str] = set()
+        self._left: dict[str, set[int]] = {}
+        """What orphans left in their cgroups, killed: they became our children, and are ours to reap."""
         self._read: set[str] = set()
         self._early_exits: dict[str, ProcessEnd] = {}
         self._abandoned: set[str] = set()
+
+    def contain(self, containment: Containment) -> None:
+        """What holds the runs of this term together, and of each new generation."""
+        self._containment = self.generations.containment = containment
 
     def hold(self, found: Found) -> dict[str, Any]:
         """Take an attached forkserver's runs in; their memos by run. Nothing of a run is acted on before `read`."""
@@ -67,8 +78,8 @@ class Processes:
         keepers = {home.number for home in self._homes.values()}
         for run, channel in list(self._channels.items()):
             if not channel.has_ended:
-                channel.signal(signal.SIGKILL, group=True)
-                channel.signal(signal.SIGKILL, group=False)
+                self.signal(run, signal.SIGKILL, group=True)
+                self.signal(run, signal.SIGKILL, group=False)
             self._drop_channel(run)
         self.generations.close(keepers)
 
@@ -169,12 +180,17 @@ class Processes:
     def signal(self, run: str, number: int, *, group: bool) -> None:
         if run in self._channels:
             self._channels[run].signal(number, group=group)
+            if number == signal.SIGKILL:
+                self._containment.kill(run)
 
     def freeze(self, run: str) -> None:
-        """Stop the processes of the run's group: those that it has moved to other sessions go on."""
-        self.signal(run, signal.SIGSTOP, group=True)
+        """Stop all processes of the run; without a cgroup those go on that it has moved to other sessions."""
+        if not self._containment.freeze(run):
+            self.signal(run, signal.SIGSTOP, group=True)
 
     def thaw(self, run: str) -> None:
+        """Whichever way it was frozen."""
+        self._containment.thaw(run)
         self.signal(run, signal.SIGCONT, group=True)
 
     def pop_stored(self, run: str, version: int) -> None:
@@ -185,7 +201,10 @@ class Processes:
         """The run's end is stored: its process may be reaped, and its files except the log may go."""
         home = self._homes.get(run)
         if run in self._channels and run in self._orphans:
-            reap(self._channels[run].pidfd)
+            reap(os.P_PIDFD, self._channels[run].pidfd)
+            for pid in self._left.pop(run, ()):
+                reap(os.P_PID, pid)
+            self._containment.discard(run)
         elif home is not None:
             home.order(Order.RELEASE, run=run)
         self._drop_channel(run)
@@ -284,9 +303,16 @@ class Processes:
             self._loop.watch(channel.pidfd, partial(self._orphan_ended, channel))
 
     def _orphan_ended(self, channel: RunChannel) -> None:
+        if self._channels.get(channel.run) is not channel:
+            return
         exit_ = exit_of(channel.pidfd)
         if exit_ is None:
             return  # it lives: the loop may call once for a descriptor whose number was another's
         if exit_.is_known:  # a zombie of ours keeps the group's number from anybody else
             channel.signal(signal.SIGKILL, group=True)
-        self._on_exit(channel.run, exit_)
+        self._loop.forget(channel.pidfd)
+        if left := self._containment.kill(channel.run):
+            self._left.setdefault(channel.run, set()).update(left)
+            self._loop.later(LEFT_POLL, partial(self._orphan_ended, channel))
+            return
+        self._on_exit(channel.run, replace(exit_, oom=self._containment.has_oom(channel.run)))

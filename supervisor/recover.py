@@ -15,13 +15,13 @@ from typing import Any
 from chong.store.buckets import DEFAULT_NUM_BUCKETS, BucketPolicy
 from chong.store.contract import TaskStore
 from chong.store.errors import ConfigurationError
-from chong.store.model import NodeRecord, Note, TaskSnapshot, TermRecord, Transition
+from chong.store.model import NodeRecord, Note, TaskSnapshot, TermRecord, Transition, Usage
 from chong.store.query import MAX_LIMIT, TaskQuery
 from chong.store.states import RUNS, WAITING, Status
 from chong.supervisor.claim import claim_of
 from chong.supervisor.paths import Paths
 from chong.supervisor.submission import Submission
-from chong.supervisor.verdict import ProcessEnd
+from chong.supervisor.verdict import ProcessEnd, usage_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +252,7 @@ class Remains:
     at: datetime
     frames: tuple[bytes, ...]
     memo: Any = None
+    usage: Usage | None = None
 
 
 def read_remains(run_dir: Path) -> Remains | None:
@@ -260,6 +261,6 @@ def read_remains(run_dir: Path) -> Remains | None:
         content: Any = json.loads((run_dir / "remains.json").read_text(encoding="utf-8"))
         frames = tuple(json.dumps(frame, ensure_ascii=False).encode() for frame in content["frames"])
         at = datetime.fromtimestamp(content["at"], UTC)
-        return Remains(content["code"], content["signal"], at, frames, content.get("memo"))
+        return Remains(content["code"], content["signal"], at, frames, content.get("memo"), usage_of(content))
     except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return None

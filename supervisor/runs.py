@@ -110,6 +110,8 @@ def kill_due(step: Step) -> None:
 
 def exited(step: Step, exited: e.Exited) -> None:
     step.do(*(e.Disarm(name) for name in e.TimerName))
+    if exited.exit.usage is not None:
+        step.do(e.Measured(exited.exit.usage))
     verdict = judge(step.state.evidence(exited.exit))
     if verdict.odd_exit is not None:
         step.note("odd_exit", f"after a complete result: {verdict.odd_exit}")

@@ -27,6 +27,7 @@ class Settings:
     num_buckets: int | None = DEFAULTS["num_buckets"]
     max_parallel: int = DEFAULTS["max_parallel"]
     max_parallel_per_bucket: int | None = DEFAULTS["max_parallel_per_bucket"]
+    breaker_crashes: int | None = DEFAULTS["breaker_crashes"]
     lease_seconds: float = DEFAULTS["lease_seconds"]
     renew_seconds: float | None = DEFAULTS["renew_seconds"]
     poll_seconds: float = DEFAULTS["poll_seconds"]

@@ -9,7 +9,6 @@ from typing import Any
 from chong.store.model import Failure, FailureKind, TaskSnapshot
 from chong.store.states import Status
 from chong.supervisor import events as e
-from chong.supervisor.catalogue import options_from
 from chong.supervisor.frames import interpret, time_of
 from chong.supervisor.leftovers import Leftovers
 from chong.supervisor.node import Node
@@ -19,7 +18,7 @@ from chong.supervisor.recover import Findings, Remains, read_remains
 from chong.supervisor.survivors import end_survivors
 from chong.supervisor.task_state import Phase, TaskState
 from chong.supervisor.verdict import ProcessEnd
-from chong.worker.options import Options
+from chong.worker.options import Options, options_from_json
 from chong.worker.wire import ProtocolError, decode_up
 
 BOTH_DEAD = "supervisor and forkserver died, and nothing was left that tells how the run ended"
@@ -89,7 +88,7 @@ class Takeover:
     def state(self, task: TaskSnapshot, *, used: float = 0.0, pid: int | None = None, memo: Any = None) -> TaskState:
         """A task of the store as this term's; the limits of a run are those that it was started with."""
         memo = self._memos.get(task.run) if memo is None else memo
-        options = options_from(memo["options"]) if isinstance(memo, dict) and "options" in memo else Options()
+        options = options_from_json(memo["options"]) if isinstance(memo, dict) and "options" in memo else Options()
         return TaskState(
             task=replace(task, lease_owner=self._term),
             options=options,
@@ -144,5 +143,6 @@ def _replay(task: TaskSnapshot, remains: Remains, run_dir: Path) -> list[Happene
     if not any(isinstance(what, e.ResultArrived | e.FailureArrived) for what, _, _ in happened):
         failure = Failure(FailureKind.CRASHED, "orphaned", ORPHANED)
         happened.append((e.FailureArrived(failure), f"{task.run}.orphaned", remains.at))
-    happened.append((e.Exited(ProcessEnd(remains.code, remains.signal)), f"{task.run}.exit", remains.at))
+    end = ProcessEnd(remains.code, remains.signal, usage=remains.usage)
+    happened.append((e.Exited(end), f"{task.run}.exit", remains.at))
     return happened

@@ -67,6 +67,7 @@ class Tasks:
             e.AddNote: self._note,
             e.AnswerCommand: self._answer,
             e.Beaten: self._beat,
+            e.Measured: self._measure,
             e.Spawn: self._spawn,
             e.SendGo: self._send_go,
             e.SendDown: self._send_down,
@@ -123,8 +124,10 @@ class Tasks:
         return {self._paths.log_of(s.task.run): s.options.log_max for s in states if s is not None}
 
     def used(self, usages: dict[str, Usage]) -> None:
+        """Samples; one that comes after the end would hide what the kernel has told of all of the run."""
         for task_id, usage in usages.items():
-            if task_id in self._leased:
+            state = self._states.get(task_id)
+            if task_id in self._leased and state is not None and state.has_process:
                 self._outbox.add_beat(Beat(task_id, usage=usage))
 
     def feed(self, task_id: str, what: e.Happening, event_id: str, at: datetime | None = None) -> TaskState | None:
@@ -185,6 +188,9 @@ class Tasks:
 
     def _beat(self, state: TaskState, effect: e.Beaten) -> None:
         self._outbox.add_beat(Beat(state.task.id, effect.at, effect.progress))
+
+    def _measure(self, state: TaskState, effect: e.Measured) -> None:
+        self._outbox.add_beat(Beat(state.task.id, usage=effect.usage))
 
     def _spawn(self, state: TaskState, _: e.Spawn) -> None:
         task = state.task

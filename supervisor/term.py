@@ -24,6 +24,7 @@ from chong.store.errors import ConfigurationError, StoreUnavailable
 from chong.store.model import LeaseGrant, NodeRecord, TermRecord
 from chong.supervisor.admission import Admission
 from chong.supervisor.commands import CommandPoller
+from chong.supervisor.containment import contain
 from chong.supervisor.control import Control
 from chong.supervisor.courier import Courier
 from chong.supervisor.firings import Firings
@@ -121,6 +122,7 @@ class Term:
             tasks=self._tasks,
             intake=intake,
             on_change=self.node.publish,
+            crashes=self._settings.breaker_crashes,
             log=self._log,
         )
         self.firings = Firings(loop=self.loop, store=self._store, intake=intake, tasks=self._tasks, log=self._log)
@@ -190,8 +192,10 @@ class Term:
             self._lock = NodeLock(paths.lock, self._settings.node)
             self._node_id = pin_identity(paths.identity, self._settings.node).node_id
             self._gatekeeper.begin()
+            self._contain()
             memos, scene = self._attach(self._lock)
             self._last.callback(self._processes.close)
+            self._clear_groups(scene)
             self._takeover = Takeover(self.name, self._epoch, paths, memos)
             self._registration = Registration(
                 self.loop, self._store, self._courier, (scene.term, scene.node), self._log
@@ -208,6 +212,19 @@ class Term:
         except BaseException:
             self._end()
             raise
+
+    def _contain(self) -> None:
+        found = self._containment = contain(self._settings.cgroup, f"chong-{self._settings.node}-{self._node_id[:8]}")
+        self._processes.contain(found)
+        self._last.callback(found.close)
+        directory = None if found.directory is None else str(found.directory)
+        self._log.info("containment", by=found.level, directory=directory, limits_memory=found.limits_memory)
+
+    def _clear_groups(self, scene: Scene) -> None:
+        """What a dead term's runs left behind their leaders; a silent forkserver's may still be somebody's."""
+        if not scene.silent:
+            for run in self._containment.clear(scene.attached):
+                self._log.error("cgroup_not_cleared", run=run)
 
     def _operations(self) -> Operations:
         return Operations(
@@ -273,6 +290,7 @@ class Term:
             pid=os.getpid(),
             version=version("chong"),
             ttl=self._ttl,
+            containment=self._containment.level,
             limits={"node": settings.max_parallel, "per_bucket": settings.max_parallel_per_bucket},
             started_at=datetime.now(UTC),
         )

@@ -5,11 +5,12 @@ failure, then the exit status.
 """
 
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from chong.store.model import Failure, FailureKind
+from chong.store.model import Failure, FailureKind, Usage
 from chong.store.states import Status
 
 
@@ -21,6 +22,10 @@ class ProcessEnd:
     signal: int | None = None
     at: datetime | None = None
     """When, where that was seen; None for now."""
+    usage: Usage | None = None
+    """What the run has used in all, where the kernel told it."""
+    oom: bool = False
+    """The kernel killed something of the run for want of memory: its own cgroup has counted that."""
 
     @property
     def is_known(self) -> bool:
@@ -95,6 +100,10 @@ def _failure(evidence: Evidence) -> Failure:
 
 def crashed(exit_: ProcessEnd) -> Failure:
     """The failure of a process that went without a word."""
+    if exit_.oom and exit_.signal == signal.SIGKILL:
+        return Failure(
+            FailureKind.CRASHED, "oom", "the kernel killed the worker: the run needed more memory than it has"
+        )
     if exit_.signal is not None:
         return Failure(
             FailureKind.CRASHED,
@@ -104,6 +113,12 @@ def crashed(exit_: ProcessEnd) -> Failure:
     if exit_.code is not None:
         return Failure(FailureKind.CRASHED, "no_result", f"the worker ended with {exit_.describe()} and no result")
     return Failure(FailureKind.CRASHED, "exit_unknown", "the worker ended without a result; its exit status is lost")
+
+
+def usage_of(body: Mapping[str, Any]) -> Usage | None:
+    """What a forkserver tells of a run's use; one of another version may not."""
+    cpu, most = body.get("cpu_seconds"), body.get("max_rss_bytes")
+    return Usage(cpu, None, most) if isinstance(cpu, int | float) and isinstance(most, int) else None
 
 
 def signal_name(number: int) -> str:

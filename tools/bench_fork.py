@@ -49,7 +49,16 @@ class Limit:
         null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         files = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        self._nursery = Nursery({noop.name: noop}, make_leash(), null, files)
+        self._nursery = Nursery(
+            definitions={noop.name: noop},
+            options={noop.name: noop.options},
+            executed={},
+            leash=make_leash(),
+            null=null,
+            open_files=files,
+            runs=str(folder),
+            groups=None,
+        )
         self._folder = folder
         self._poll = select.epoll()
         self._by_descriptor: dict[int, Newborn] = {}

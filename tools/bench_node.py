@@ -46,7 +46,12 @@ class Node:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             self.state = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="chong-bench-")))
-            self.environment = {**os.environ, "CHONG_STATE_DIR": str(self.state), "PYTHONPATH": str(TOOLS)}
+            self.environment = {
+                **os.environ,
+                "CHONG_STATE_DIR": str(self.state),
+                "CHONG_CONFIG": os.devnull,
+                "PYTHONPATH": str(TOOLS),
+            }
             self._log = stack.enter_context((self.state / "supervisor.log").open("w"))
             self.supervisor = self._start()
             stack.callback(self._end)

@@ -6,16 +6,20 @@ import resource
 import signal
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from os import fork, write
 from socket import AF_UNIX, SOCK_SEQPACKET, socketpair
 
 from setproctitle import setproctitle
 
+from chong.worker import cgroup
+from chong.worker.conditions import Conditions
 from chong.worker.definition import Definition
 from chong.worker.execd import exec_worker
 from chong.worker.exithandlers import forget_exit_handlers
 from chong.worker.leash import arm_leash, check_leash
+from chong.worker.options import Options
+from chong.worker.pristine import reseed
 from chong.worker.run import run_task
 from chong.worker.spawn import SpawnOrder
 from chong.worker.wire import CHANNEL_FD, LEASH_FD
@@ -35,7 +39,10 @@ class Nursery:
     leash: int
     null: int
     open_files: tuple[int, int]  # the limit before the forkserver raised it for itself
-    executed: Mapping[str, str] = field(default_factory=dict)  # modules that bear no fork, by task
+    options: Mapping[str, Options]  # by task
+    executed: Mapping[str, str]  # modules that bear no fork, by task
+    runs: str
+    groups: str | None  # the cgroup in which each run gets one
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,45 +50,53 @@ class Newborn:
     pid: int
     pidfd: int
     channel: int  # the supervisor's end S
+    group: str | None
 
 
 def bear(nursery: Nursery, spawn: SpawnOrder, log: int) -> Newborn:
     """Fork a worker whose output goes to `log`; OSError when there is no room for one."""
     ours, theirs = (end.detach() for end in socketpair(AF_UNIX, SOCK_SEQPACKET))
+    group = None
     try:
-        pid = _fork(nursery, spawn, log, theirs)
+        group = None if nursery.groups is None else cgroup.make(nursery.groups, spawn.run)
+        pid = _fork(nursery, spawn, log, theirs, group)
         pidfd = os.pidfd_open(pid)  # its failure closes S: the child then ends before any `go`
     except OSError:
         os.close(ours)
+        cgroup.discard(group)
         raise
     finally:
         os.close(theirs)
-    return Newborn(pid, pidfd, ours)
+    return Newborn(pid, pidfd, ours, group)
 
 
-def _fork(nursery: Nursery, spawn: SpawnOrder, log: int, channel: int) -> int:
+def _fork(nursery: Nursery, spawn: SpawnOrder, log: int, channel: int, group: str | None) -> int:
     """All signals wait: one that came in between would be taken by the forkserver's handlers, and lost."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ALL_SIGNALS)
     try:
         pid = fork()
         if pid == 0:
-            _be_worker(nursery, spawn, log, channel)
+            _be_worker(nursery, spawn, log, channel, group)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return pid
 
 
-def _be_worker(nursery: Nursery, spawn: SpawnOrder, log: int, channel: int) -> None:
+def _be_worker(nursery: Nursery, spawn: SpawnOrder, log: int, channel: int, group: str | None) -> None:
     """Never returns, whatever happens: the frames above belong to the forkserver."""
     try:
         _settle(nursery, log, channel)
-        os.environ[MARKER] = spawn.run
-        if spawn.task in nursery.executed:
-            exec_worker(nursery.executed[spawn.task], spawn.title)
         setproctitle(spawn.title)
         forget_exit_handlers()
+        reseed()
+        options = nursery.options.get(spawn.task, Options())
+        conditions = Conditions(options, group, f"{nursery.runs}/{spawn.run}")
+        conditions.meet()
+        os.environ[MARKER] = spawn.run
+        if spawn.task in nursery.executed and conditions.obstacle is None:
+            exec_worker(nursery.executed[spawn.task], spawn.title, conditions)
         gc.enable()
-        run_task(nursery.definitions)
+        run_task(nursery.definitions, conditions.run_dir, conditions.obstacle)
     except BaseException:  # noqa: BLE001
         traceback.print_exc()
     finally:

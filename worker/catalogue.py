@@ -10,12 +10,14 @@ from itertools import zip_longest
 from pathlib import Path
 from time import monotonic
 
+from chong.worker.account import account_of
 from chong.worker.definition import Definition
 from chong.worker.entry import Entry
 from chong.worker.failure import shorten
+from chong.worker.options import Options, options_from_json
+from chong.worker.pristine import Pristine
 from chong.worker.result import encode_plain
 from chong.worker.runfile import write_file
-from chong.worker.surroundings import Surroundings
 from chong.worker.trial import ERROR_LIMIT, Trial, Way, count_threads, read_trials, try_module
 from chong.worker.watch import complain
 
@@ -32,7 +34,7 @@ class Catalogue:
     _entries: dict[str, Entry] = field(default_factory=dict)
     _trials: list[Trial] = field(default_factory=list)
 
-    def load(self, trials: Iterable[Trial], surroundings: Surroundings, limit: float) -> None:
+    def load(self, trials: Iterable[Trial], pristine: Pristine, limit: float) -> None:
         """Import the modules that bear a fork. Of two definitions of one name the first counts.
 
         limit: seconds for all; a module that hangs only now ends this process.
@@ -43,7 +45,7 @@ class Catalogue:
             known = trial
             if trial.way is Way.FORK:
                 _end_at(end)
-                again, found = try_module(trial.module, surroundings)
+                again, found = try_module(trial.module, pristine)
                 known = replace(again, threads=trial.threads)
             self._trials.append(known)
             if known.error:
@@ -63,8 +65,19 @@ class Catalogue:
         content = {"tasks": tasks, "errors": self.errors, "trials": list(map(asdict, self._trials))}
         write_file(Path(path), encode_plain(content).encode("utf-8", "backslashreplace"))
 
+    @property
+    def options(self) -> dict[str, Options]:
+        """Of every task, by name."""
+        return {name: options_from_json(entry["options"]) for name, entry in self._entries.items()}
+
     def _add(self, module: str, entry: Entry, definition: Definition | None) -> None:
         name = entry["name"]
+        if (user := entry["options"]["user"]) is not None:
+            try:
+                account_of(user)
+            except ValueError as error:  # a task whose user this process cannot become is none of ours
+                self._blame(module, shorten(f"task {name!r}: {error}", ERROR_LIMIT), "")
+                return
         first = self._entries.setdefault(name, entry)
         if first is entry:
             self.homes[name] = module

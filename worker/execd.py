@@ -11,11 +11,12 @@ from typing import NoReturn
 
 from setproctitle import setproctitle
 
+from chong.worker.conditions import Conditions
 from chong.worker.definition import Definition
 from chong.worker.dispositions import reset_signals
+from chong.worker.pristine import Pristine
 from chong.worker.result import encode_plain
 from chong.worker.run import run_task
-from chong.worker.surroundings import Surroundings
 from chong.worker.trial import load_module
 from chong.worker.wire import CHANNEL_FD, LEASH_FD
 
@@ -27,21 +28,25 @@ _BEGIN = (
 """The path first: with it chong is found wherever the forkserver had found it, whatever the run's environment is."""
 
 
-def exec_worker(module: str, title: str) -> NoReturn:
+def exec_worker(module: str, title: str, conditions: Conditions) -> NoReturn:
     """In the fork, when all else is settled; OSError when the interpreter is not there any more."""
-    for descriptor in (CHANNEL_FD, LEASH_FD):
+    kept = [CHANNEL_FD, LEASH_FD]
+    if conditions.directory is not None:
+        kept.append(conditions.directory)
+    for descriptor in kept:
         os.set_inheritable(descriptor, True)
     path = [place for place in sys.path if isinstance(place, str)]
-    order = encode_plain({"module": module, "title": title, "path": path})
+    order = encode_plain({"module": module, "title": title, "run_dir": conditions.run_dir, "kept": kept, "path": path})
     os.execv(_PYTHON, [_PYTHON, "-P", "-c", _BEGIN, order])  # noqa: S606 -- there is no shell to be had
 
 
-def main(module: str, title: str) -> NoReturn:
+def main(module: str, title: str, run_dir: str, kept: list[int]) -> NoReturn:
     try:
-        for descriptor in (CHANNEL_FD, LEASH_FD):
+        for descriptor in kept:
             os.set_inheritable(descriptor, False)
         setproctitle(title)
-        run_task(*_load(module))
+        definitions, error = _load(module)
+        run_task(definitions, run_dir, error)
     except BaseException:  # noqa: BLE001
         traceback.print_exc()
     finally:
@@ -51,12 +56,12 @@ def main(module: str, title: str) -> NoReturn:
 def _load(module: str) -> tuple[dict[str, Definition], BaseException | None]:
     """The module's definitions, or what it raised. It changes nothing of what a worker is given."""
     reset_signals()
-    surroundings = Surroundings()
+    pristine = Pristine()
     try:
         return {item.name: item for item in reversed(load_module(module))}, None
     except BaseException as error:  # noqa: BLE001 -- SystemExit too: it is told as the run's failure
         return {}, error
     finally:
-        surroundings.restore()
-        surroundings.close()
+        pristine.restore()
+        pristine.close()
         reset_signals()

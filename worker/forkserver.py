@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from chong.worker.birth import Nursery, bear
 from chong.worker.catalogue import Catalogue, module_names, take_trials
+from chong.worker.cgroup import discard
 from chong.worker.control import Control, Gone, accept
 from chong.worker.exithandlers import run_exit_handlers
 from chong.worker.foundation import Foundation
@@ -47,7 +48,14 @@ class Forkserver:
         self._foundation = foundation
         self._leash = make_leash()
         self._nursery = Nursery(
-            catalogue.definitions, self._leash, foundation.null, foundation.open_files, catalogue.executed
+            definitions=catalogue.definitions,
+            options=catalogue.options,
+            executed=catalogue.executed,
+            leash=self._leash,
+            null=foundation.null,
+            open_files=foundation.open_files,
+            runs=settings.runs,
+            groups=settings.cgroup,
         )
         self._runs: dict[str, Held] = {}
         self._leaders: dict[int, Held] = {}
@@ -189,7 +197,15 @@ class Forkserver:
         finally:
             os.close(log)
         held = Held(
-            spawn.run, newborn.pid, newborn.pidfd, newborn.channel, spawn.memo, spawn.title, identity, born=boot_time()
+            spawn.run,
+            newborn.pid,
+            newborn.pidfd,
+            newborn.channel,
+            spawn.memo,
+            spawn.title,
+            identity,
+            group=newborn.group,
+            born=boot_time(),
         )
         try:
             self._watch.add(held.pidfd, lambda: self._end(held))
@@ -206,7 +222,7 @@ class Forkserver:
             return
         self._watch.drop(held.pidfd)
         held.status, held.ended_at = status, time()
-        held.signal_group(signal.SIGKILL)
+        held.kill_rest()
         self._ending[held.run] = held
         self._sweep()
 
@@ -238,9 +254,8 @@ class Forkserver:
 
     def _report_exit(self, held: Held) -> None:
         """Before the attach nothing: its list will say so."""
-        code, number = held.status or (None, None)
         if self._control is not None and self._control.attached:
-            self._say(Report.EXITED, run=held.run, code=code, signal=number, at=held.ended_at)
+            self._say(Report.EXITED, run=held.run, **held.end())
 
     def _release(self, run: object) -> None:
         held = self._runs.get(run) if isinstance(run, str) else None
@@ -264,7 +279,7 @@ class Forkserver:
         if act is Act.TERM:
             self._signal_living(signal.SIGTERM, signal.SIGCONT)
         elif act is Act.KILL:
-            self._signal_living(signal.SIGKILL)
+            self._kill_living()
         if act is Act.LEAVE or (self._orphanage.on_ladder and all(held.exited for held in self._runs.values())):
             self._leave()
 
@@ -280,6 +295,11 @@ class Forkserver:
                 for number in numbers:
                     held.signal_group(number)
 
+    def _kill_living(self) -> None:
+        for held in self._runs.values():
+            if held.is_alive:
+                held.kill_rest()
+
     def _leave(self) -> NoReturn:
         """Nobody came. What cannot be written is said; the others' remains still count."""
         for held in self._runs.values():
@@ -287,6 +307,7 @@ class Forkserver:
                 write_remains(self._settings.runs, held)
             except (OSError, ValueError, RecursionError) as error:
                 complain(f"remains of {held.run}: {error}")
+            discard(held.group)
         end_children()
         os._exit(0)
 
@@ -296,9 +317,9 @@ def main(argument: str) -> None:
     foundation = Foundation.lay(settings)
     trials = try_modules(module_names(settings.modules), take_trials(settings.trials), settings.import_timeout)
     catalogue = Catalogue()
-    catalogue.load(trials, foundation.surroundings, settings.import_timeout)
-    catalogue.write(settings.catalogue)
+    catalogue.load(trials, foundation.pristine, settings.import_timeout)
     foundation.settle()
+    catalogue.write(settings.catalogue)  # under our own umask and limits, whatever the modules set
     Forkserver(settings, foundation, catalogue).serve()
     signal.alarm(EXIT_SECONDS)  # default action: a handler that hangs ends with us
     run_exit_handlers()

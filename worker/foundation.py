@@ -14,8 +14,8 @@ from setproctitle import setproctitle
 from chong.worker.birth import MARKER
 from chong.worker.dispositions import reset_signals
 from chong.worker.kernel import become_subreaper
+from chong.worker.pristine import FIRST_OWN, Pristine
 from chong.worker.settings import ForkserverSettings
-from chong.worker.surroundings import FIRST_OWN, Surroundings
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,8 @@ class Foundation:
     lock: int
     null: int
     epoll: select.epoll
-    open_files: tuple[int, int]
-    surroundings: Surroundings
+    soft_files: int  # the limit of open files before it was raised for the forkserver
+    pristine: Pristine
     unshared: list[int]
     """What is closed in a process that a module forks while it is imported."""
 
@@ -47,12 +47,19 @@ class Foundation:
         os.set_blocking(listener, False)
         lock = _lock(settings.lock)
         setproctitle(f"chong: forkserver g{settings.generation}")
-        open_files = (settings.open_files or soft, hard)
-        return cls(listener, lock, null, select.epoll(), open_files, Surroundings(), _unshare(listener, lock))
+        soft_files = settings.open_files or soft
+        return cls(listener, lock, null, select.epoll(), soft_files, Pristine(), _unshare(listener, lock))
+
+    @property
+    def open_files(self) -> tuple[int, int]:
+        """The workers' limit; a module may have lowered it for good."""
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        return min(self.soft_files, hard), hard
 
     def settle(self) -> None:
         """After the imports: undo what modules did to the process, and freeze the heap that workers share."""
-        self.surroundings.restore()
+        self.pristine.restore()
+        self.pristine.close()
         reset_signals()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self.unshared.clear()

@@ -6,6 +6,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from chong.worker import cgroup
+from chong.worker.kernel import Used, used_by
+
 Status = tuple[int | None, int | None]
 """Exit code and signal: one of them, or neither when somebody else had reaped the process."""
 
@@ -19,8 +22,11 @@ class Held:
     memo: Any
     title: str
     log: tuple[int, int]  # device and inode
+    group: str | None = None  # its cgroup
     born: float = 0.0  # seconds since the boot
     status: Status | None = None
+    used: Used | None = None
+    oom: bool = False  # the kernel killed something of it for want of memory
     ended_at: float | None = None  # seconds since the epoch
     exited: bool = False  # it ended, and nothing of it is left
     released: bool = False
@@ -36,9 +42,15 @@ class Held:
 
     def facts(self) -> dict[str, Any]:
         """What an attach hears of it."""
-        code, number = self.status if self.exited and self.status else (None, None)
         identity = {"run": self.run, "pid": self.pid, "memo": self.memo, "title": self.title}
-        return identity | {"code": code, "signal": number, "at": self.ended_at, "exited": self.exited}
+        return {**identity, **self.end(), "exited": self.exited}
+
+    def end(self) -> dict[str, Any]:
+        """How it ended, for the supervisor; of one that has not, nothing yet."""
+        code, number = self.status or (None, None)
+        cpu, most = self.used or (None, None)
+        end = {"code": code, "signal": number, "at": self.ended_at}
+        return {**end, "cpu_seconds": cpu, "max_rss_bytes": most, "oom": self.oom}
 
     def descriptors(self) -> tuple[int, ...]:
         return () if self.released else (self.channel, self.pidfd)
@@ -51,7 +63,16 @@ class Held:
             return (None, None)
         if end is None:
             return None
+        self.used = used_by(self.pidfd)
         return (end.si_status, None) if end.si_code == os.CLD_EXITED else (None, end.si_status)
+
+    def kill_rest(self) -> None:
+        """Everything that is left of it, and of its cgroup with it."""
+        self.signal_group(signal.SIGKILL)
+        if self.group is not None:
+            with suppress(OSError):  # somebody removed it
+                self.oom = cgroup.oom_kills(self.group) > 0
+                cgroup.kill(self.group)
 
     def signal_group(self, number: int) -> None:
         """To the process itself as well: before its setsid it has no group of its own."""
@@ -65,6 +86,7 @@ class Held:
         with suppress(ChildProcessError):
             os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED | os.WNOHANG)
         self.close()
+        cgroup.discard(self.group)
 
     def close(self) -> None:
         """A worker that waits for its `go` ends by this."""

@@ -101,6 +101,15 @@ def read_options(name: str, given: Mapping[str, Any]) -> Options:
     return Options(**read)
 
 
+def options_from_json(content: dict[str, object]) -> Options:
+    """Options out of JSON; what this version does not know is left out, what is missing has its default."""
+    known: dict[str, Any] = {name: value for name, value in content.items() if name in Options.__dataclass_fields__}
+    if "backoff" in known:
+        known["backoff"] = Backoff(**known["backoff"])
+    lists = {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
+    return Options(**known | lists)
+
+
 def name_of(error: type[BaseException]) -> str:
     """An exception's name as failures give it as their cause."""
     return error.__qualname__ if error.__module__ == "builtins" else f"{error.__module__}.{error.__qualname__}"

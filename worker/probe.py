@@ -21,8 +21,8 @@ from setproctitle import setproctitle
 
 from chong.worker.birth import LAST_FD
 from chong.worker.leash import arm_leash, check_leash
+from chong.worker.pristine import Pristine
 from chong.worker.result import encode_plain
-from chong.worker.surroundings import Surroundings
 from chong.worker.trial import Trial, count_threads, try_module
 from chong.worker.wire import CHANNEL_FD, LEASH_FD
 
@@ -138,9 +138,9 @@ def _be_probe(modules: Sequence[str], channel: int, trace: int, leash: int) -> N
         check_leash()
         setproctitle("chong: forkserver probe")
         faulthandler.enable(TRACE_FD)
-        surroundings = Surroundings()
+        pristine = Pristine()
         while asked := read(CHANNEL_FD, 64):
-            trial, _ = try_module(modules[int(asked)], surroundings)
+            trial, _ = try_module(modules[int(asked)], pristine)
             report = encode_plain(asdict(replace(trial, threads=count_threads())))
             _write_all(report.encode("utf-8", "backslashreplace") + b"\n")
     except BaseException:  # noqa: BLE001 -- the forkserver hears of the end

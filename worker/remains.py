@@ -11,10 +11,8 @@ from chong.worker.wire import FRAME_LIMIT, ProtocolError, decode
 
 
 def write_remains(runs: str, held: Held) -> None:
-    """`<runs>/<run>/remains.json`: run, memo, code, signal, at, and the frames that nobody had popped, in order."""
-    code, number = held.status or (None, None)
-    end = {"code": code, "signal": number, "at": held.ended_at}
-    remains = {"run": held.run, "memo": held.memo, **end, "frames": _drain(held.channel)}
+    """`<runs>/<run>/remains.json`: run, memo, its end, and the frames that nobody had popped, in order."""
+    remains = {"run": held.run, "memo": held.memo, **held.end(), "frames": _drain(held.channel)}
     data = encode_plain(remains).encode("utf-8", "backslashreplace")
     write_file(Path(runs, held.run, "remains.json"), data)
 

@@ -24,19 +24,19 @@ from chong.worker.result import ResultInvalid, ResultTooLarge, encode_plain, enc
 from chong.worker.runfile import write_file
 from chong.worker.wire import CHANNEL_FD, INLINE_LIMIT, Up
 
+Obstacle = Facts | BaseException | None
+"""Why the task cannot run: a condition that could not be met, or what the import of its module raised."""
 
-def run_task(definitions: Mapping[str, Definition], broken: BaseException | None = None) -> NoReturn:
-    """The rest of a worker's life; it never returns into the forkserver's code.
 
-    broken: what the import of the task's module raised.
-    """
+def run_task(definitions: Mapping[str, Definition], run_dir: str, obstacle: Obstacle) -> NoReturn:
+    """The rest of a worker's life; it never returns into the forkserver's code."""
     channel = Channel(CHANNEL_FD)
     signal.signal(signal.SIGURG, channel.note)
     signal.siginterrupt(signal.SIGURG, False)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     go = _wait_for_go(channel)
-    run = _Run(channel, go, broken)
-    run.live(definitions)
+    run = _Run(channel, go | {"run_dir": run_dir})
+    run.live(definitions, obstacle)
 
 
 def _wait_for_go(channel: Channel) -> dict[str, Any]:
@@ -51,18 +51,21 @@ def _wait_for_go(channel: Channel) -> dict[str, Any]:
 
 
 class _Run:
-    def __init__(self, channel: Channel, go: dict[str, Any], broken: BaseException | None) -> None:
+    def __init__(self, channel: Channel, go: dict[str, Any]) -> None:
         self._channel = channel
         self._go = go
-        self._broken = broken
         self._process = os.getpid()
         self._listener: Listener
         self._retry: dict[str, bool] = {}
         self._end_threads: Callable[[], None] = threading._shutdown  # type: ignore[attr-defined]  # noqa: SLF001
 
-    def live(self, definitions: Mapping[str, Definition]) -> NoReturn:
+    def live(self, definitions: Mapping[str, Definition], obstacle: Obstacle) -> NoReturn:
         if not self._channel.send(Up.STARTED):
             os._exit(0)
+        if isinstance(obstacle, BaseException):
+            obstacle = describe(obstacle, "import_error", self._fail_at_once)
+        if obstacle is not None:
+            self._fail(obstacle)
         try:
             prepared = self._prepare(definitions)
         except Exception as error:  # noqa: BLE001 -- what came from above is no reason to die silently
@@ -72,8 +75,6 @@ class _Run:
         self._perform(*prepared)
 
     def _prepare(self, definitions: Mapping[str, Definition]) -> Facts | tuple[Definition, Callable[[], Any]]:
-        if self._broken is not None:
-            return describe(self._broken, "import_error", self._fail_at_once)
         name = self._go["task"]["name"]
         definition = definitions.get(name)
         if definition is None:

@@ -6,11 +6,19 @@ from pathlib import Path
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Raises OSError; then nothing stands under `path` that was not there before."""
+    """Raises OSError; then nothing stands under `path` that was not there before.
+
+    The directory may belong to a run's user: the file is then that user's, and no link that the user left is followed.
+    """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     new = path.with_name(f"{path.name}.new")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    new.unlink(missing_ok=True)
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
+        os.fchmod(descriptor, 0o600)  # whatever the umask
+        owner = path.parent.stat()
+        if owner.st_uid != os.geteuid():
+            os.fchown(descriptor, owner.st_uid, owner.st_gid)
         view = memoryview(data)
         while view:
             view = view[write(descriptor, view) :]

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Collection, Mapping
 
 from chong.worker.birth import MARKER
+from chong.worker.cgroup import groups_of
 from chong.worker.held import Held
 
 _MARKER = f"{MARKER}=".encode()
@@ -36,7 +37,8 @@ class Strays:
 
     def _owner(self, pid: int) -> str | None:
         known = self._owners.get(pid)
-        found = known or self._owner_by_group(pid) or _owner_by_marker(pid) or self._owner_by_log(pid)
+        found = known or self._owner_by_cgroup(pid) or self._owner_by_group(pid)
+        found = found or _owner_by_marker(pid) or self._owner_by_log(pid)
         return found or self._owner_by_age(pid)
 
     def _owner_by_age(self, pid: int) -> str | None:
@@ -51,6 +53,10 @@ class Strays:
         if len(elders) == 1 or (elders and not living):
             return elders[-1].run
         return None
+
+    def _owner_by_cgroup(self, pid: int) -> str | None:
+        """Where runs have cgroups this is certain, and nothing but another root's help leads out of one."""
+        return next((group for group in groups_of(pid) if group in self._runs), None)
 
     def _owner_by_group(self, pid: int) -> str | None:
         try:

@@ -13,7 +13,7 @@ from pathlib import Path
 from chong.worker.definition import Definition
 from chong.worker.entry import Entry, entry_of
 from chong.worker.failure import shorten
-from chong.worker.surroundings import Surroundings
+from chong.worker.pristine import Pristine
 from chong.worker.watch import complain
 
 ERROR_LIMIT = 500
@@ -76,7 +76,7 @@ def load_module(name: str) -> list[Definition]:
     return list({id(item): item for item in vars(module).values() if type(item) is Definition}.values())
 
 
-def try_module(name: str, surroundings: Surroundings) -> tuple[Trial, list[Definition]]:
+def try_module(name: str, pristine: Pristine) -> tuple[Trial, list[Definition]]:
     """Import a module in this process, without a look at threads. Definitions stand in the order of the tasks."""
     complain(f"importing {name}")
     found: list[Definition] = []
@@ -86,7 +86,7 @@ def try_module(name: str, surroundings: Surroundings) -> tuple[Trial, list[Defin
     except BaseException as error:  # noqa: BLE001 -- SystemExit too: a module may call sys.exit
         trial, found = Trial.raised(name, error), []
     signal.setitimer(signal.ITIMER_REAL, 0)  # the caller's, or one of its own, which would end the next module
-    surroundings.restore()
+    pristine.restore()
     return trial, found
 
 

@@ -73,11 +73,11 @@ class Report(StrEnum):
     HELLO = (
         "hello"  # protocol, generation, pid, served (term before or null), catalogue; the leash's write end beside it
     )
-    WORKER = "worker"  # one per unreleased run: run, pid, memo, title, code, signal, at, exited; S and pidfd beside it
+    WORKER = "worker"  # one per unreleased run: run, pid, memo, title, its end, exited; S and pidfd beside it
     ATTACHED = "attached"  # the list is complete
     SPAWNED = "spawned"  # run, pid; S and pidfd beside it
     REFUSED = "refused"  # run, reason: the fork failed
-    EXITED = "exited"  # run, code, signal (one of them null) by WNOWAIT, at; and nothing of the run is left
+    EXITED = "exited"  # run, its end: code, signal (one of them null) by WNOWAIT, at, cpu_seconds, max_rss_bytes, oom
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,6 @@ from chong.store.ids import new_id
 from chong.store.model import Note, TaskSnapshot, Transition
 from chong.store.sqlite import SqliteTaskStore
 from chong.store.states import Status
-from chong.supervisor import breaker
 from chong.supervisor.client import Client
 from chong.supervisor.control_client import ask_node
 from chong.supervisor.controller import Controller
@@ -36,6 +35,7 @@ LEASE = 3.0
 POLL = 0.05
 TASK_FOLDERS = tuple(str(Path(__file__).parents[1] / name) for name in ("process", "hostile", "worker"))
 """Where the task modules of tests lie."""
+PASS_ENV = ("NODE_*", "COV_*", "COVERAGE_*")
 S = Status
 
 
@@ -246,19 +246,14 @@ class Bench:
 
 
 class InProcess(Bench):
-    """A `Controller` in this process.
-
-    crashes: how many trip the breaker. Tests crash the same few tasks on purpose, so by default none do.
-    """
+    """A `Controller` in this process."""
 
     controller: Controller
-    crashes = 10**9
     is_supervisor = True
 
     def __init__(self) -> None:
         super().__init__()
         self._before = (Path.cwd(), dict(os.environ), getproctitle(), descriptors(), children())
-        self._crashes = breaker.CRASHES
         self._controllers: list[Controller] = []
         os.chdir(self.root)
         os.environ.clear()
@@ -272,10 +267,11 @@ class InProcess(Bench):
             "poll_seconds": POLL,
             "drain_seconds": 0.0,
             "modules": ("node_tasks",),
+            "pass_env": PASS_ENV,
+            "breaker_crashes": None,  # tests crash the same few tasks on purpose
             "state_dir": self.state,
             **options,
         }
-        breaker.CRASHES = self.crashes
         self.controller = Controller(store=store or self.store, **settings)
         self._controllers.append(self.controller)
         return self
@@ -333,7 +329,6 @@ class InProcess(Bench):
             os.environ.update(environment)
             setproctitle(title)
             ctypes.CDLL(None).prctl(36, 0, 0, 0, 0)
-            breaker.CRASHES = self._crashes
 
 
 class Supervised(Bench):
@@ -361,7 +356,19 @@ class Supervised(Bench):
         files: how many descriptors it may have open. within: a command that execs what follows it.
         """
         words = ["--state-dir", self.state, "--node", "node-a", "--tasks", "node_tasks", "--lease-seconds", lease]
-        words += ["--poll-seconds", POLL, "--drain", 0, "--log-format", "json", *options]
+        words += [
+            "--poll-seconds",
+            POLL,
+            "--drain",
+            0,
+            "--log-format",
+            "json",
+            "--pass-env",
+            ",".join(PASS_ENV),
+            "--breaker-crashes",
+            "never",
+            *options,
+        ]
         with (self.root / "supervisor.log").open("ab") as log:
             offset = log.tell()
             process = subprocess.Popen(

@@ -6,13 +6,12 @@ import signal
 import pytest
 from node_bench import InProcess, S, wait_until
 
-from chong.supervisor.breaker import CRASHES
+CRASHES = 5
 
 
 @pytest.fixture
 def node(bench: InProcess) -> InProcess:
-    bench.crashes = CRASHES
-    return bench.start()
+    return bench.start(breaker_crashes=CRASHES)
 
 
 def shown(node: InProcess, name: str) -> str:

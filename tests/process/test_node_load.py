@@ -53,7 +53,8 @@ def test_a_flood_of_checkpoints_hurts_nobody(bench: InProcess, name):
     task = node.end_of(flood, limit=60)
     passed = time.monotonic() - began
     assert (task.status, task.outcome) == (S.SUCCEEDED, 100_000)
-    assert store.calls["touch"] <= passed / 0.4 + 3
+    ends = 1 + 1 + len(others)  # each of them tells what its run has used
+    assert store.calls["touch"] <= passed / 0.4 + 3 + ends
     assert store.calls["save_many"] < 60
     assert node.controller.renewals >= int(passed / LEASE * 4)
 

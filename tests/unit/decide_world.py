@@ -324,6 +324,9 @@ class World:
     def _on_beaten(self, _: e.Beaten) -> None:
         assert not self.is_desynced
 
+    def _on_measured(self, _: e.Measured) -> None:
+        assert not self.is_desynced
+
     def _on_spawn(self, _: e.Spawn) -> None:
         assert self.has_slot
         assert not self.is_alive

@@ -7,10 +7,10 @@ from chong.store.errors import ConfigurationError, Refused
 from chong.store.specimens import LATER_TERM, NODE, START
 from chong.store.states import Status
 from chong.supervisor.admission import Admission
-from chong.supervisor.catalogue import Catalogue, Task, options_from, read_catalogue
+from chong.supervisor.catalogue import Catalogue, Task, read_catalogue
 from chong.supervisor.files import write_json
 from chong.supervisor.submission import Submission
-from chong.worker.options import Options
+from chong.worker.options import Options, options_from_json
 from chong.worker.wire import ProtocolError
 
 ALL = [None, frozenset(range(64))]
@@ -147,7 +147,7 @@ class TestCatalogue:
 
     def test_what_is_missing_has_its_default(self):
         """It was written by an older version."""
-        assert Options() == options_from({})
+        assert Options() == options_from_json({})
 
     def test_it_is_published_with_what_is_broken(self):
         """A broken module is an entry of its own."""

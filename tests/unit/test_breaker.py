@@ -7,10 +7,11 @@ import pytest
 from chong.store.model import Failure, FailureKind
 from chong.store.specimens import queued, step
 from chong.store.states import Status
-from chong.supervisor.breaker import CRASHES, WINDOW, Breaker, crash_of
+from chong.supervisor.breaker import WINDOW, Breaker, crash_of
 from chong.supervisor.events import SaveState
 from chong.supervisor.verdict import ProcessEnd, crashed
 
+CRASHES = 5
 S = Status
 
 
@@ -49,12 +50,12 @@ class TestWhatCounts:
 class TestHowMany:
     def test_so_many_within_the_window_are_too_many(self):
         """The last one trips it, none before."""
-        breaker = Breaker()
+        breaker = Breaker(CRASHES)
         assert [breaker.crashed("a", 100.0 * n) for n in range(CRASHES)] == [False] * (CRASHES - 1) + [True]
 
     def test_the_window_slides(self):
         """One in three minutes never trips it, five around the turn of a window do."""
-        breaker = Breaker()
+        breaker = Breaker(CRASHES)
         assert not any(breaker.crashed("a", 180.0 * n) for n in range(50))
         late = 180.0 * 50
         assert [breaker.crashed("a", late + n) for n in range(4)].index(True) <= 3
@@ -62,16 +63,16 @@ class TestHowMany:
     def test_just_within_and_just_without(self):
         """The bound itself is within."""
         times = [0.0, 1.0, 2.0, 3.0, WINDOW]
-        within, without = Breaker(), Breaker()
+        within, without = Breaker(CRASHES), Breaker(CRASHES)
         assert [within.crashed("a", at) for at in times][-1] is True
         assert [without.crashed("a", at) for at in [*times[:-1], WINDOW + 0.1]][-1] is False
 
     def test_each_name_counts_for_itself(self):
         """One broken task does not hold up the others."""
-        breaker = Breaker()
+        breaker = Breaker(CRASHES)
         assert not any(breaker.crashed(name, 0.0) for name in "abcdabcdabcdabcd")
 
     def test_after_it_tripped_the_count_begins_anew(self):
         """Whoever releases the name gives it another five."""
-        breaker = Breaker()
+        breaker = Breaker(CRASHES)
         assert [breaker.crashed("a", float(n)) for n in range(2 * CRASHES)].count(True) == 2

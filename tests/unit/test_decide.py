@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from decide_world import World
 
-from chong.store.model import Action, Completion, Failure, FailureKind
+from chong.store.model import Action, Completion, Failure, FailureKind, Usage
 from chong.store.states import Status
 from chong.supervisor import events as e
 from chong.supervisor.events import TimerName
@@ -433,6 +433,21 @@ class TestStart:
         world = world_at(LIVE)
         world.feed(e.DefinitionGone("no module defines it"))
         assert world.effects == []
+
+
+class TestUsage:
+    def test_what_a_run_has_used_goes_with_its_end(self):
+        """In the same turn as the save that takes the lease away, to which it is written."""
+        world = world_at(LIVE)
+        world.end_worker(ProcessEnd(code=1, usage=Usage(1.5, None, 4096)))
+        assert kinds(world)[0] is e.SaveState
+        assert [effect.usage for effect in world.effects if isinstance(effect, e.Measured)] == [Usage(1.5, None, 4096)]
+
+    def test_a_run_of_which_nothing_is_known_keeps_its_last_sample(self):
+        """Whoever had reaped it knew; a zero would be a lie."""
+        world = world_at(LIVE)
+        world.end_worker(ProcessEnd())
+        assert e.Measured not in kinds(world)
 
 
 class TestDrain:

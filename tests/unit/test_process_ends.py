@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from chong.supervisor.generation import Message
@@ -20,7 +21,9 @@ def test_a_living_process_has_no_end_and_a_dead_one_keeps_its_status():
         assert exit_of(pidfd) is None
         child.kill()
         os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOWAIT)
-        assert [exit_of(pidfd), exit_of(pidfd)] == [ProcessEnd(signal=signal.SIGKILL)] * 2
+        first, second = exit_of(pidfd), exit_of(pidfd)
+        assert first == second
+        assert replace(first, usage=None) == ProcessEnd(signal=signal.SIGKILL)
     finally:
         child.kill()
         child.communicate()

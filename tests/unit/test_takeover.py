@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from chong.store.model import Action, FailureKind, StopMoments
+from chong.store.model import Action, FailureKind, StopMoments, Usage
 from chong.store.specimens import LATER_TERM, START, moved, queued, start_of
 from chong.store.states import Status
 from chong.supervisor import events as e
@@ -94,10 +94,10 @@ class Remains:
         self.paths = Paths(folder / "state", folder / "run")
         self.takeover = Takeover(LATER_TERM, 2, self.paths, {})
 
-    def write(self, task, *frames, code=None, signal=9, **memo):
+    def write(self, task, *frames, code=None, signal=9, used=None, **memo):
         directory = self.paths.run_dir(task.run)
         directory.mkdir(parents=True)
-        end = {"code": code, "signal": signal, "at": START.timestamp(), "memo": {"options": memo}}
+        end = {"code": code, "signal": signal, "at": START.timestamp(), "memo": {"options": memo}, **(used or {})}
         (directory / "remains.json").write_text(json.dumps({**end, "frames": frames}))
 
     def end_of(self, task):
@@ -130,6 +130,24 @@ class TestDead:
             state, effects = decide(state, e.Event(what, at, 0.0, event_id))
             beats += [effect.progress.done for effect in effects if isinstance(effect, e.Beaten)]
         assert (beats, state.task.status_changed_at) == ([7], START)
+
+    @pytest.mark.parametrize(
+        ("more", "usage"),
+        [
+            ({"cpu_seconds": 1.5, "max_rss_bytes": 4096}, [Usage(1.5, None, 4096)]),
+            ({"cpu_seconds": None}, []),
+            ({}, []),
+        ],
+    )
+    def test_what_the_run_has_used_counts_where_it_is_told(self, remains, more, usage):
+        """A forkserver of another version, or one that could not know, does not tell."""
+        remains.write(RUNNING, code=1, signal=None, used=more)
+        state, happened = remains.takeover.dead(RUNNING)
+        told = []
+        for what, event_id, at in happened:
+            state, effects = decide(state, e.Event(what, at, 0.0, event_id))
+            told += [effect.usage for effect in effects if isinstance(effect, e.Measured)]
+        assert told == usage
 
     def test_a_result_that_nobody_read_counts(self, remains):
         """It was complete."""

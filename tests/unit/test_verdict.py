@@ -81,6 +81,18 @@ class TestExit:
         """Success needs a returned value, whatever the exit code."""
         assert (FailureKind.CRASHED, cause) == ((failure := crashed(exit_)).kind, failure.cause)
 
+    @pytest.mark.parametrize(
+        ("exit_", "cause"),
+        [
+            (ProcessEnd(signal=9, oom=True), "oom"),
+            (ProcessEnd(signal=15, oom=True), "SIGTERM"),
+            (ProcessEnd(code=1, oom=True), "no_result"),
+        ],
+    )
+    def test_only_a_kill_beside_the_groups_own_count_is_for_want_of_memory(self, exit_, cause):
+        """A child that the kernel killed before is no reason for another end of the run."""
+        assert crashed(exit_).cause == cause
+
     def test_an_outsiders_signal_is_told_as_such(self):
         """So that nobody looks for it in chong."""
         assert "not asked for by chong" in crashed(KILLED).message

@@ -5,9 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from chong.supervisor.catalogue import options_from
 from chong.worker.definition import Definition, task
-from chong.worker.options import Backoff, DefinitionError, Options
+from chong.worker.options import Backoff, DefinitionError, Options, options_from_json
 
 
 def test_options_are_in_seconds_and_tags_sorted():
@@ -46,7 +45,7 @@ def test_options_of_every_kind_are_read():
 def test_options_survive_json():
     """A memo gives them back to the next term, which may lack the code that declared them."""
     options = task("a", retry_on=["timeout"], backoff=Backoff(first=2), env={"A": "b"}, tags={"x"})(print).options
-    assert options_from(json.loads(json.dumps(asdict(options)))) == options
+    assert options_from_json(json.loads(json.dumps(asdict(options)))) == options
 
 
 def test_a_definition_can_be_called_like_its_function():

@@ -20,7 +20,9 @@ def test_frames_come_in_order_and_the_exit_follows(connection):
     assert run.last("result")["value"] == {"pages": 2, "since": "May", "key": "acme"}
     told = connection.release("r.1")
     assert time.time() - 60 < told.pop("at") <= time.time()
-    assert told == {"op": "exited", "run": "r.1", "code": 0, "signal": None}
+    assert told.pop("cpu_seconds") > 0
+    assert told.pop("max_rss_bytes") > 1 << 20
+    assert told == {"op": "exited", "run": "r.1", "code": 0, "signal": None, "oom": False}
 
 
 def test_the_last_progress_leaves_before_the_result(connection):
