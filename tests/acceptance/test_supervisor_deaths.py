@@ -9,6 +9,12 @@ import pytest
 from node_bench import LEASE, S, Supervised, is_alive, seconds, wait_until
 
 
+@pytest.fixture
+def patient(place: Supervised) -> Supervised:
+    """As `node`, with a forkserver that waits for long: a busy machine may be slow to start the next supervisor."""
+    return place.start(lease=30)
+
+
 def release(node: Supervised) -> None:
     (node.root / "open").touch()
 
@@ -20,9 +26,9 @@ def begin_until(node: Supervised) -> str:
 # --- the supervisor ------------------------------------------------------------------------------------------
 
 
-def test_a_running_task_goes_on_under_the_next_supervisor(place: Supervised):
+def test_a_running_task_goes_on_under_the_next_supervisor(patient: Supervised):
     """Same attempt, same process; its progress goes on and its result is kept."""
-    node = place.start(lease=30)
+    node = patient
     task_id = begin_until(node)
     pid, term = node.worker_of(task_id), node.task(task_id).lease_owner
     node.kill()
@@ -38,9 +44,9 @@ def test_a_running_task_goes_on_under_the_next_supervisor(place: Supervised):
     assert len(node.journal("begin")) == 1
 
 
-def test_a_paused_task_stays_paused_under_the_next_supervisor(place: Supervised):
+def test_a_paused_task_stays_paused_under_the_next_supervisor(patient: Supervised):
     """Until it is resumed there; the pause is one."""
-    node = place.start(lease=30)
+    node = patient
     task_id = begin_until(node)
     node.cli("pause", task_id, "--wait")
     pid = node.worker_of(task_id)
@@ -54,19 +60,21 @@ def test_a_paused_task_stays_paused_under_the_next_supervisor(place: Supervised)
     assert not is_alive(pid)
 
 
-def test_a_stop_under_way_is_carried_out_by_the_next_supervisor(node: Supervised):
+def test_a_stop_under_way_is_carried_out_by_the_next_supervisor(patient: Supervised):
     """The deaf task had been told; its ladder is climbed again, from its foot."""
+    node = patient
     task_id = node.begun("deaf")
     node.cli("stop", task_id, "--reason", "enough")
     node.wait_for(task_id, S.STOPPING)
     node.kill()
-    node.start()
+    node.start(lease=30)
     task = node.end_of(task_id)
     assert (task.status, task.forced, task.stop.reason) == (S.STOPPED, True, "enough")
 
 
-def test_a_task_that_was_starting_runs_once(node: Supervised):
+def test_a_task_that_was_starting_runs_once(patient: Supervised):
     """The forkserver had not read the order yet: it still does, and the next supervisor tells it to go."""
+    node = patient
     node.end_of(node.submit("noop"))
     forkserver = node.forkserver()
     os.kill(forkserver, signal.SIGSTOP)
@@ -74,37 +82,39 @@ def test_a_task_that_was_starting_runs_once(node: Supervised):
     node.wait_for(task_id, S.STARTING)
     node.kill()
     os.kill(forkserver, signal.SIGCONT)
-    node.start()
+    node.start(lease=30)
     task = node.end_of(task_id)
     assert task.status is S.SUCCEEDED
     assert len([entry for entry in node.journal() if entry["id"] == task_id]) == 1
 
 
-def test_a_result_that_came_while_nobody_listened_is_kept(node: Supervised):
+def test_a_result_that_came_while_nobody_listened_is_kept(patient: Supervised):
     """It lies in the socket until the next supervisor reads it."""
+    node = patient
     task_id = begin_until(node)
     node.kill()
     release(node)
     wait_until(lambda: node.workers() == [], "the worker's end")
-    node.start()
+    node.start(lease=30)
     task = node.end_of(task_id)
     assert (task.status, task.outcome, task.exit_code) == (S.SUCCEEDED, "released", 0)
 
 
-def test_a_crash_while_nobody_listened_is_told(node: Supervised):
+def test_a_crash_while_nobody_listened_is_told(patient: Supervised):
     """With its signal, which the forkserver has kept."""
+    node = patient
     task_id = node.begun("hold")
     pid = node.worker_of(task_id)
     node.kill()
     os.kill(pid, signal.SIGKILL)
-    node.start()
+    node.start(lease=30)
     task = node.end_of(task_id)
     assert (task.status, task.failure.kind, task.exit_signal) == (S.FAILED, "crashed", signal.SIGKILL)
 
 
-def test_a_timeout_counts_on_over_a_takeover(place: Supervised):
+def test_a_timeout_counts_on_over_a_takeover(patient: Supervised):
     """The running time before it is rebuilt from the trail."""
-    node = place.start(lease=30)
+    node = patient
     task_id = node.submit("timed.slow")
     node.wait_for(task_id, S.RUNNING)
     node.kill()
