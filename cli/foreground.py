@@ -79,6 +79,8 @@ def run(
             max_parallel=1,
             lease_seconds=LEASE_SECONDS,
             poll_seconds=POLL_SECONDS,
+            breaker_crashes=None,
+            fires_schedules=False,
             modules=config.value("tasks") or (),
             pass_env=config.value("pass_env") or (),
             state_dir=place / "state",
@@ -120,11 +122,11 @@ class Foreground:
         try:
             if self._interrupts.count:
                 raise KeyboardInterrupt
-            return self._controller.submit(name, key=key, params=params, timeout=self._settings.import_seconds)
+            return self._controller.submit(name, key=key, params=params, timeout=self._settings.hello_seconds)
         except TimeoutError:
             for log in sorted(self._settings.paths.logs.glob("generation-*.log"))[-1:]:
                 remark("\n".join(block(log.read_text(errors="backslashreplace").strip())))
-            raise Refused(f"the task modules were not loaded within {self._settings.import_seconds:g} s") from None
+            raise Refused(f"the task modules were not loaded within {self._settings.hello_seconds:g} s") from None
         finally:
             self._interrupts.raises = False
 

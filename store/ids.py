@@ -4,8 +4,6 @@ import os
 import time
 import uuid
 
-TEXT_LENGTH = 36
-
 
 def new_id() -> str:
     """48 bits of Unix milliseconds, then random bits; version 7, variant 1."""

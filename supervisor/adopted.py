@@ -5,19 +5,23 @@ from collections.abc import Collection
 from pathlib import Path
 
 
-def reap_adopted(known: Collection[int]) -> None:
-    """Reap the dead among them, but for those whose status is still to be read.
+def reap_adopted(known: Collection[int]) -> bool:
+    """Reap the dead among them, but for those whose status is still to be read; whether any are left that live.
 
     Everything below a forkserver has left our session; what this process itself has started, if it is not only a
     supervisor, is somebody else's to reap.
     """
     session = os.getsid(0)
+    lives = False
     for pid in _children().difference(known):
-        if _is_zombie_of_another_session(pid, session):
+        state = _state_in_another_session(pid, session)
+        if state == "Z":
             try:
                 os.waitpid(pid, os.WNOHANG)
             except ChildProcessError:
                 continue
+        lives = lives or state not in {None, "Z"}
+    return lives
 
 
 def _children() -> set[int]:
@@ -30,9 +34,9 @@ def _children() -> set[int]:
     return found
 
 
-def _is_zombie_of_another_session(pid: int, session: int) -> bool:
+def _state_in_another_session(pid: int, session: int) -> str | None:
     try:
         words = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
-        return False
-    return words[0] == "Z" and int(words[3]) != session
+        return None
+    return words[0] if int(words[3]) != session else None

@@ -5,11 +5,10 @@ from collections import deque
 from chong.store.model import FailureKind
 from chong.store.states import RUNS, Status
 from chong.supervisor.events import SaveState
+from chong.supervisor.verdict import ORPHANED
 
 WINDOW = 600.0
 """Seconds."""
-ORPHANED = "orphaned"
-"""The cause of an end that the node brought about itself, because no supervisor came."""
 
 
 class Breaker:

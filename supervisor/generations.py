@@ -24,9 +24,6 @@ from chong.worker.wire import PROTOCOL_VERSION, Order, ProtocolError, Report
 RESTART_FIRST = 0.1
 RESTART_MOST = 30.0
 DEATH_POLL = 0.02
-HELLO_LIMITS = 4
-HELLO_SECONDS = 10.0
-"""A forkserver bounds itself: two import limits for trying modules out, one for their import. Beyond, it is stuck."""
 MOST_GENERATIONS = 4
 """So many may live at one time; a reload waits until there are fewer. Each holds all task modules in memory."""
 
@@ -104,7 +101,7 @@ class Generations:
         self._children[number] = child
         self._coming = generation
         self.host(generation)
-        patience = HELLO_LIMITS * self._settings.import_seconds + HELLO_SECONDS
+        patience = self._settings.hello_seconds
         self._loop.later(patience, partial(self._check_hello, generation, patience))
 
     def host(self, generation: Generation) -> None:

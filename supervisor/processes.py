@@ -5,6 +5,7 @@ Turns what workers and forkservers say of runs into happenings and carries effec
 
 import os
 import signal
+import time
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -26,6 +27,7 @@ from chong.supervisor.verdict import ProcessEnd
 from chong.worker.wire import Order, ProtocolError, Report, Up, decode_up
 
 REAP_PERIOD = 1.0
+REAP_LAST = 0.5
 LEFT_POLL = 0.02
 DESCRIPTORS_OF_A_RUN = 2
 FRAMES_A_TURN = 100
@@ -82,6 +84,8 @@ class Processes:
                 self.signal(run, signal.SIGKILL, group=False)
             self._drop_channel(run)
         self.generations.close(keepers)
+        if self._has_adopted:
+            self._reap_last()
 
     # --- what forkservers say of runs ----------------------------------------------------------------------------
 
@@ -122,9 +126,18 @@ class Processes:
             self._reap()
         return bool(orphans)
 
+    def _reap_last(self) -> None:
+        """The leash has just been let go: what it ends has a moment for it."""
+        until = time.monotonic() + REAP_LAST
+        while reap_adopted(self._known_pids()) and time.monotonic() < until:
+            time.sleep(LEFT_POLL)
+
+    def _known_pids(self) -> set[int]:
+        return {channel.pid for channel in self._channels.values()} | self.generations.pids
+
     def _reap(self) -> None:
         """Workers of whom we never heard, and strays: nobody else is there to do it, from now on."""
-        reap_adopted({channel.pid for channel in self._channels.values()} | self.generations.pids)
+        reap_adopted(self._known_pids())
         self._loop.later(REAP_PERIOD, self._reap)
 
     # --- runs ----------------------------------------------------------------------------------------------

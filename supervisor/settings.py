@@ -20,6 +20,7 @@ class Settings:
     or the default that the property of the same name derives.
 
     worker_open_files: the soft limit of open files for workers, None for this process's own.
+    fires_schedules: whether definitions with `every` are run at their times.
     """
 
     node: str = field(default_factory=default_node)
@@ -35,6 +36,7 @@ class Settings:
     import_seconds: float = DEFAULTS["import_seconds"]
     modules: tuple[str, ...] = DEFAULTS["modules"]
     worker_open_files: int | None = None
+    fires_schedules: bool = True
     pass_env: tuple[str, ...] = DEFAULTS["pass_env"]
     cgroup: str = DEFAULTS["cgroup"]
     keep_logs: float | None = DEFAULTS["keep_logs"]
@@ -54,6 +56,14 @@ class Settings:
             )
         if self.num_buckets is not None:
             BucketPolicy(self.num_buckets).check_owned(self.owned_buckets)
+
+    @property
+    def hello_seconds(self) -> float:
+        """How long a forkserver may take to load the task modules; it bounds itself, beyond it is stuck.
+
+        Two import limits for trying modules out, one for their import, and one to spare.
+        """
+        return 4 * self.import_seconds + 10.0
 
     @property
     def renewal(self) -> float:

@@ -17,13 +17,13 @@ from chong.supervisor.reconcile import Judge
 from chong.supervisor.recover import Findings, Remains, read_remains
 from chong.supervisor.survivors import end_survivors
 from chong.supervisor.task_state import Phase, TaskState
-from chong.supervisor.verdict import ProcessEnd
+from chong.supervisor.verdict import ORPHANED, ProcessEnd
 from chong.worker.options import Options, options_from_json
 from chong.worker.wire import ProtocolError, decode_up
 
 BOTH_DEAD = "supervisor and forkserver died, and nothing was left that tells how the run ended"
 SPOOL_GONE = "its submission is no longer in the state directory of its node"
-ORPHANED = "no supervisor came back while the forkserver held the worker; it was ended"
+ORPHANED_TEXT = "no supervisor came back while the forkserver held the worker; it was ended"
 
 Happened = tuple[e.Happening, str, datetime]
 
@@ -141,7 +141,7 @@ def _replay(task: TaskSnapshot, remains: Remains, run_dir: Path) -> list[Happene
         except ProtocolError:
             continue  # junk of the worker's own; the frames around it still count
     if not any(isinstance(what, e.ResultArrived | e.FailureArrived) for what, _, _ in happened):
-        failure = Failure(FailureKind.CRASHED, "orphaned", ORPHANED)
+        failure = Failure(FailureKind.CRASHED, ORPHANED, ORPHANED_TEXT)
         happened.append((e.FailureArrived(failure), f"{task.run}.orphaned", remains.at))
     end = ProcessEnd(remains.code, remains.signal, usage=remains.usage)
     happened.append((e.Exited(end), f"{task.run}.exit", remains.at))

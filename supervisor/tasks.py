@@ -25,6 +25,7 @@ from chong.supervisor.queue import Place, TurnQueue
 from chong.supervisor.retry import retry_wait
 from chong.supervisor.spool import Spool
 from chong.supervisor.task_state import Phase, TaskState
+from chong.worker.options import Options
 from chong.worker.wire import encode_down
 
 ENDED_LOGS = 10_000
@@ -196,7 +197,7 @@ class Tasks:
         task = state.task
         self._lease(task.id)
         title = " ".join(["chong: worker", task.name, *([task.bucket_key] if task.bucket_key else []), task.id[-8:]])
-        memo = {"options": asdict(state.options)}
+        memo = {"options": memo_of(state.options)}
         self.processes.spawn(task.run, task.name, title, memo, generation=state.generation)
 
     def _send_go(self, state: TaskState, go: e.SendGo) -> None:
@@ -276,7 +277,8 @@ class Tasks:
         self._queue.free(state.task.id)
 
     def _release(self, state: TaskState, _: e.Release) -> None:
-        self.ended_logs.append((self._paths.log_of(state.task.run), state.options.log_max))
+        if state.task.status is not Status.LOST:  # its log is all the evidence there is, and its bound may be unknown
+            self.ended_logs.append((self._paths.log_of(state.task.run), state.options.log_max))
         self.processes.release(state.task.run)
         self._spool.drop_run(state.task.run)
 
@@ -305,6 +307,14 @@ class Tasks:
 
 _QUIET = frozenset({Status.QUEUED, Status.STARTING, Status.RUNNING})
 """Every task goes through these; the trail in the store has them."""
+
+_NOT_KEPT = frozenset({"tags", "env", "cwd", "user", "umask", "nice", "memory", "fork_safe", "every", "keys"})
+"""What is the worker's business, or was settled when the task was accepted: a memo has to fit a frame."""
+
+
+def memo_of(options: Options) -> dict[str, Any]:
+    """What a next term has to know of a run to go on managing it without the code."""
+    return {name: value for name, value in asdict(options).items() if name not in _NOT_KEPT}
 
 
 def place_of(state: TaskState) -> Place:

@@ -205,7 +205,8 @@ class Term:
             self._last.callback(self._control.close)
             self.loop.call(self._processes.generations.begin)
             self.loop.call(self._look_after_directories)
-            self.loop.call(self.firings.look)
+            if self._settings.fires_schedules:
+                self.loop.call(self.firings.look)
             self._thread.start()
             self._courier.do(partial(self._contact, scene))
             self._met.result()

@@ -13,6 +13,9 @@ from typing import Any
 from chong.store.model import Failure, FailureKind, Usage
 from chong.store.states import Status
 
+ORPHANED = "orphaned"
+"""The cause of an end that the node brought about itself, because no supervisor came."""
+
 
 @dataclass(frozen=True, slots=True)
 class ProcessEnd:

@@ -91,7 +91,7 @@ def _be_worker(nursery: Nursery, spawn: SpawnOrder, log: int, channel: int, grou
         reseed()
         options = nursery.options.get(spawn.task, Options())
         conditions = Conditions(options, group, f"{nursery.runs}/{spawn.run}")
-        conditions.meet()
+        conditions.meet(is_fork=spawn.task not in nursery.executed)
         os.environ[MARKER] = spawn.run
         if spawn.task in nursery.executed and conditions.obstacle is None:
             exec_worker(nursery.executed[spawn.task], spawn.title, conditions)

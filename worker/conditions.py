@@ -31,22 +31,23 @@ class Conditions:
         self.directory: int | None = None
         self.obstacle: Facts | None = None
 
-    def meet(self) -> None:
+    def meet(self, *, is_fork: bool) -> None:
+        """is_fork: the run keeps the memory of this process; a new interpreter begins with none."""
         try:
             if self._group is not None:
                 cgroup.enter(self._group)
-            self._limit()
+            self._limit(is_fork=is_fork)
             self._change_user()
             self._set_place()
         except Exception as error:  # noqa: BLE001 - whatever it is, the task is told why it did not run
             self.obstacle = fact("exception", cause_of(error), str(error))
 
-    def _limit(self) -> None:
+    def _limit(self, *, is_fork: bool) -> None:
         if self._options.nice:
             os.nice(self._options.nice)
         size = self._options.memory
         if size is not None and (self._group is None or not cgroup.limit_memory(self._group, size)):
-            _limit_data(size)
+            _limit_data(size, least=_data_size() if is_fork else 0)
 
     def _change_user(self) -> None:
         """The run's files lie where only the supervisor may go: the user gets a directory of its own by descriptor."""
@@ -76,11 +77,14 @@ class Conditions:
                 raise type(error)(text) from None
 
 
-def _limit_data(size: int) -> None:
+def _data_size() -> int:
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5]) * _PAGE
+
+
+def _limit_data(size: int, least: int) -> None:
     """RLIMIT_DATA, not RLIMIT_AS: libraries map and reserve much more than they ever touch."""
-    taken = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5]) * _PAGE
-    if size <= taken:
-        raise MemoryError(f"memory: expected more than the {taken} bytes that the task modules take, got {size}")
+    if size <= least:
+        raise MemoryError(f"memory: expected more than the {least} bytes that the task modules take, got {size}")
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
     limit = size if hard == resource.RLIM_INFINITY else min(size, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))

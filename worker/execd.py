@@ -6,6 +6,7 @@ Channel, leash, log, process, session and marker stay as they were. The import c
 
 import os
 import sys
+import threading
 import traceback
 from typing import NoReturn
 
@@ -46,7 +47,8 @@ def main(module: str, title: str, run_dir: str, kept: list[int]) -> NoReturn:
             os.set_inheritable(descriptor, False)
         setproctitle(title)
         definitions, error = _load(module)
-        run_task(definitions, run_dir, error)
+        elders = frozenset(threading.enumerate()) - {threading.main_thread()}
+        run_task(definitions, run_dir, error, elders)
     except BaseException:  # noqa: BLE001
         traceback.print_exc()
     finally:

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from time import monotonic, time
 from typing import Any, NoReturn
 
@@ -61,10 +62,13 @@ class Forkserver:
         self._leaders: dict[int, Held] = {}
         self._ending: dict[str, Held] = {}  # a zombie leads, the rest of it is being ended
         self._strays = Strays(self._runs)
+        self._unseen: list[Held] = []
+        """Ended as it seems, with a status that cannot be read yet: a tracer may hold the zombie."""
         self._watched: dict[int, int] = {}  # strays that were killed: pid by pidfd
         self._control: Control | None = None
         self._accepted_at = 0.0
         self._swept_at = 0.0
+        self._looked_at = 0.0
         self._served: list[str] = []
         self._wants_room = False
         self._retired = False
@@ -86,7 +90,7 @@ class Forkserver:
         return False  # the next term has to hear what was never forked; without one the hold time ends it
 
     def _timeout(self) -> float:
-        if self._orphanage.is_open:
+        if self._orphanage.is_open or self._unseen:
             return STEP
         return SWEEP_PERIOD if self._runs else -1
 
@@ -218,9 +222,10 @@ class Forkserver:
     def _end(self, held: Held) -> None:
         """The leader is a zombie: its status is read and kept, and the rest of its group ends."""
         status = held.read_status()
-        if status is None:
-            return
         self._watch.drop(held.pidfd)
+        if status is None:
+            self._unseen.append(held)
+            return
         held.status, held.ended_at = status, time()
         held.kill_rest()
         self._ending[held.run] = held
@@ -268,10 +273,19 @@ class Forkserver:
     # Time
 
     def _keep_time(self) -> None:
+        self._look_again()
         if self._runs and monotonic() - self._swept_at >= SWEEP_PERIOD:
             self._sweep()
         if self._orphanage.is_open:
             self._keep_orphans()
+
+    def _look_again(self) -> None:
+        """Not at once: what cannot be read would be announced without end."""
+        if self._unseen and monotonic() - self._looked_at >= STEP:
+            self._looked_at = monotonic()
+            unseen, self._unseen = self._unseen, []
+            for held in unseen:
+                self._watch.add(held.pidfd, partial(self._end, held))
 
     def _keep_orphans(self) -> None:
         self._drop_silent()
@@ -292,6 +306,7 @@ class Forkserver:
     def _signal_living(self, *numbers: signal.Signals) -> None:
         for held in self._runs.values():
             if held.is_alive:
+                held.thaw()
                 for number in numbers:
                     held.signal_group(number)
 

@@ -74,6 +74,12 @@ class Held:
                 self.oom = cgroup.oom_kills(self.group) > 0
                 cgroup.kill(self.group)
 
+    def thaw(self) -> None:
+        """A frozen cgroup would see no signal but SIGKILL."""
+        if self.group is not None:
+            with suppress(OSError):
+                cgroup.thaw(self.group)
+
     def signal_group(self, number: int) -> None:
         """To the process itself as well: before its setsid it has no group of its own."""
         try:

@@ -17,6 +17,8 @@ class TaskStopped(BaseException):
     Not an Exception, so that an `except Exception` around one item does not swallow it.
     """
 
+    __module__ = "chong.worker"  # where authors find it, and so what a failure's cause calls it
+
 
 class Listener:
     """Listens in the worker's main thread only. A stop is acknowledged and delivered once, and beats a pause."""

@@ -13,6 +13,9 @@ from chong.worker.size import parse_size
 NAME_LIMIT = 200
 KEY_LIMIT = 500
 ENV_LIMIT = 8192
+TAGS_LIMIT = 100
+KEYS_LIMIT = 10_000
+FAILURES_LIMIT = 50
 LOG_MAX = 16 * 1024 * 1024
 LEAST_LOG = 64 * 1024
 LEAST_INTERVAL = 1
@@ -105,14 +108,21 @@ def options_from_json(content: dict[str, object]) -> Options:
     """Options out of JSON; what this version does not know is left out, what is missing has its default."""
     known: dict[str, Any] = {name: value for name, value in content.items() if name in Options.__dataclass_fields__}
     if "backoff" in known:
-        known["backoff"] = Backoff(**known["backoff"])
+        known["backoff"] = _backoff_from_json(known["backoff"])
     lists = {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
     return Options(**known | lists)
 
 
+def _backoff_from_json(content: Any) -> Backoff:
+    if not isinstance(content, dict):
+        return Backoff()
+    return Backoff(**{name: value for name, value in content.items() if name in Backoff.__dataclass_fields__})
+
+
 def name_of(error: type[BaseException]) -> str:
     """An exception's name as failures give it as their cause."""
-    return error.__qualname__ if error.__module__ == "builtins" else f"{error.__module__}.{error.__qualname__}"
+    name = error.__qualname__ if error.__module__ == "builtins" else f"{error.__module__}.{error.__qualname__}"
+    return name[:NAME_LIMIT]
 
 
 def _above_zero(value: Duration) -> float:
@@ -171,7 +181,10 @@ def _failures(value: Any) -> tuple[str, ...]:
     """Kinds by name and exceptions by class, as names."""
     if isinstance(value, str | type):
         raise ValueError(f"expected a list of {', '.join(RETRY_KINDS)} or exception classes, got {value!r}")
-    return tuple(_failure(item) for item in value)
+    found = tuple(_failure(item) for item in value)
+    if len(found) > FAILURES_LIMIT:
+        raise ValueError(f"expected at most {FAILURES_LIMIT}, got {len(found)}")
+    return found
 
 
 def _failure(item: Any) -> str:
@@ -182,11 +195,13 @@ def _failure(item: Any) -> str:
     raise ValueError(f"expected {', '.join(RETRY_KINDS)} or an exception class, got {item!r}")
 
 
-def _texts(limit: int) -> Callable[[Any], tuple[str, ...]]:
+def _texts(limit: int, most: int) -> Callable[[Any], tuple[str, ...]]:
     def read(value: Iterable[str]) -> tuple[str, ...]:
         if isinstance(value, str):
             raise ValueError(f"expected a set of strings, got the string {value!r}")
         found = tuple(sorted(set(value)))
+        if len(found) > most:
+            raise ValueError(f"expected at most {most}, got {len(found)}")
         for text in found:
             if not isinstance(text, str) or not 1 <= len(text) <= limit or not text.isprintable():
                 raise ValueError(f"expected printable strings of 1 to {limit} characters, got {text!r}")
@@ -237,7 +252,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "max_parallel": _whole(1),
     "max_parallel_per_key": _whole(1),
     "priority": _whole(),
-    "tags": _texts(NAME_LIMIT),
+    "tags": _texts(NAME_LIMIT, TAGS_LIMIT),
     "nice": _whole(0, 19),
     "memory": _size(1024 * 1024),
     "user": _word,
@@ -248,5 +263,5 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "interruptible": _flag,
     "fork_safe": _flag,
     "every": _interval,
-    "keys": _texts(KEY_LIMIT),
+    "keys": _texts(KEY_LIMIT, KEYS_LIMIT),
 }

@@ -28,14 +28,24 @@ Obstacle = Facts | BaseException | None
 """Why the task cannot run: a condition that could not be met, or what the import of its module raised."""
 
 
-def run_task(definitions: Mapping[str, Definition], run_dir: str, obstacle: Obstacle) -> NoReturn:
-    """The rest of a worker's life; it never returns into the forkserver's code."""
+def run_task(
+    definitions: Mapping[str, Definition],
+    run_dir: str,
+    obstacle: Obstacle,
+    elders: frozenset[threading.Thread] = frozenset(),
+) -> NoReturn:
+    """The rest of a worker's life; it never returns into the forkserver's code.
+
+    elders: threads of the task's module, which nobody waits for at the end.
+    """
     channel = Channel(CHANNEL_FD)
     signal.signal(signal.SIGURG, channel.note)
     signal.siginterrupt(signal.SIGURG, False)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     go = _wait_for_go(channel)
     run = _Run(channel, go | {"run_dir": run_dir})
+    if elders:
+        run.end_threads = partial(_join_younger, elders)
     run.live(definitions, obstacle)
 
 
@@ -57,7 +67,7 @@ class _Run:
         self._process = os.getpid()
         self._listener: Listener
         self._retry: dict[str, bool] = {}
-        self._end_threads: Callable[[], None] = threading._shutdown  # type: ignore[attr-defined]  # noqa: SLF001
+        self.end_threads: Callable[[], None] = threading._shutdown  # type: ignore[attr-defined]  # noqa: SLF001
 
     def live(self, definitions: Mapping[str, Definition], obstacle: Obstacle) -> NoReturn:
         if not self._channel.send(Up.STARTED):
@@ -116,7 +126,7 @@ class _Run:
         from chong.worker.asyncrun import AsyncRun  # noqa: PLC0415 -- plain tasks need no event loop
 
         run = AsyncRun(self._listener)
-        self._end_threads = run.close
+        self.end_threads = run.close
         return run.finish(value)
 
     def _leave_if_forked(self) -> None:
@@ -170,7 +180,7 @@ class _Run:
 
     def _leave(self, code: int) -> NoReturn:
         """As an interpreter would, but for the finalisation of what the forkserver shares."""
-        for step in (self._end_threads, atexit._run_exitfuncs):  # noqa: SLF001
+        for step in (self.end_threads, atexit._run_exitfuncs):  # noqa: SLF001
             try:
                 step()
             except BaseException:  # noqa: BLE001 -- the verdict is out
@@ -178,6 +188,12 @@ class _Run:
                     traceback.print_exc()
         _flush()
         os._exit(code)
+
+
+def _join_younger(elders: frozenset[threading.Thread]) -> None:
+    for thread in threading.enumerate():
+        if not thread.daemon and thread is not threading.main_thread() and thread not in elders:
+            thread.join()
 
 
 def _flush() -> None:

@@ -29,6 +29,13 @@ def broken(_: TaskContext) -> None:
     raise ValueError("no such page")
 
 
+@task("crashes", retries=6, backoff=0.01)
+def crashes(ctx: TaskContext) -> int:
+    if ctx.attempt <= 6:
+        os._exit(7)
+    return ctx.attempt
+
+
 @task("waits")
 def waits(ctx: TaskContext) -> None:
     print(f"pid {os.getpid()}", flush=True)

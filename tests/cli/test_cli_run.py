@@ -99,6 +99,11 @@ def test_retries_happen_as_they_are_defined(place: Foreground):
     assert answer.out.endswith("attempt 2\n2\n")
 
 
+def test_no_breaker_holds_what_crashes(place: Foreground):
+    """Nobody could release it here."""
+    assert place.run("crashes").out.splitlines()[-1] == "7"
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_one_signal_asks_the_task_to_stop(place: Foreground, number: int):
     """Also the one of a terminal that goes away: its checkpoint ends it, with the code of an interruption."""

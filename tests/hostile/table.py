@@ -98,9 +98,7 @@ ROWS: dict[str, Row] = {
     "KeyboardInterrupt": end(raised("KeyboardInterrupt"), "KeyboardInterrupt"),
     "GeneratorExit": end(raised("GeneratorExit"), "GeneratorExit"),
     "own BaseException": end(raised("node_tasks.Own", "mine"), "own BaseException"),
-    "TaskStopped that nobody asked for": sample(
-        raised("chong.worker.context.TaskStopped", "nobody asked"), "stopped unasked"
-    ),
+    "TaskStopped that nobody asked for": sample(raised("chong.worker.TaskStopped", "nobody asked"), "stopped unasked"),
     "deaf": stopped(KILL).of("deaf"),
     "loop in C": stopped(TERM).of("c.loop"),
     "loop in C beyond its time-out": LATE.of("timed.c.loop"),

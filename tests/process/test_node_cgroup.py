@@ -200,3 +200,23 @@ def test_a_directory_that_is_no_cgroup_is_refused_at_once(place: Supervised, pat
     assert said.code == 2
     assert "cgroup: expected " in said.err.splitlines()[-1]
     assert said.err.splitlines()[-1].endswith(f"got {path!r}")
+
+
+def test_a_freeze_holds_what_has_left_the_process_group(base: Path, contained: InProcess):
+    """As an operator asks for it: resumed it goes on, and a stop thaws it first, so that it ends by itself."""
+    count = contained.root / "count"
+    task_id = contained.submit("group.counts", told=str(count))
+    wait_until(lambda: count.exists() and count.stat().st_size > 3, "counting")
+    contained.wait_for(task_id, S.RUNNING)
+    (group,) = [str(path) for path in base.glob("*/*.1")]
+    contained.controller.freeze(task_id)
+    contained.wait_for(task_id, S.PAUSED)
+    wait_until(lambda: cgroup.is_frozen(group), "the freeze")
+    stood = count.stat().st_size
+    contained.controller.resume(task_id)
+    wait_until(lambda: count.stat().st_size > stood, "counting on")
+    contained.controller.freeze(task_id)
+    wait_until(lambda: cgroup.is_frozen(group), "the freeze")
+    contained.controller.stop(task_id)
+    ended = contained.end_of(task_id)
+    assert (ended.status, ended.forced) == (S.STOPPED, False)

@@ -120,7 +120,7 @@ def test_a_task_that_returns_all_the_same_has_its_result(connection, name):
         ("keyboard", "KeyboardInterrupt", ""),
         ("cancelled", "asyncio.exceptions.CancelledError", ""),
         ("cancels itself", "asyncio.exceptions.CancelledError", ""),
-        ("stopped unasked", "chong.worker.listener.TaskStopped", "nobody asked"),
+        ("stopped unasked", "chong.worker.TaskStopped", "nobody asked"),
         ("group", "ExceptionGroup", "1 sub-exception"),
         ("timeout", "TimeoutError", ""),
         ("exit elsewhere", "SystemExit", "3"),

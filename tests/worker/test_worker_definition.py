@@ -5,8 +5,10 @@ from datetime import timedelta
 
 import pytest
 
+from chong.supervisor.tasks import memo_of
 from chong.worker.definition import Definition, task
 from chong.worker.options import Backoff, DefinitionError, Options, options_from_json
+from chong.worker.spawn import MEMO_LIMIT
 
 
 def test_options_are_in_seconds_and_tags_sorted():
@@ -46,6 +48,14 @@ def test_options_survive_json():
     """A memo gives them back to the next term, which may lack the code that declared them."""
     options = task("a", retry_on=["timeout"], backoff=Backoff(first=2), env={"A": "b"}, tags={"x"})(print).options
     assert options_from_json(json.loads(json.dumps(asdict(options)))) == options
+
+
+def test_the_largest_options_fit_a_memo():
+    """It travels with each spawn, and a frame has a bound; keys and variables have no business in it."""
+    error = type("E" * 500, (Exception,), {})
+    keys = (f"{number:0500}" for number in range(10_000))
+    largest = task("a", every=1, keys=keys, retry_on=[error] * 50, no_retry_on=[error] * 50, env={"A": "b" * 8000})
+    assert len(json.dumps(memo_of(largest(print).options))) < MEMO_LIMIT / 2
 
 
 def test_a_definition_can_be_called_like_its_function():
@@ -92,6 +102,9 @@ def test_a_function_without_parameters_wants_no_context():
         ({"retry_on": "timeout"}, "task 'a': retry_on: expected a list of exception, timeout"),
         ({"no_retry_on": [7]}, "task 'a': no_retry_on: expected exception, timeout, crashed, start_timeout or an"),
         ({"every": "500ms"}, "task 'a': every: expected at least 1s, got '500ms'"),
+        ({"every": 1, "keys": map(str, range(10_001))}, "task 'a': keys: expected at most 10000, got 10001"),
+        ({"tags": map(str, range(101))}, "task 'a': tags: expected at most 100, got 101"),
+        ({"retry_on": ["timeout"] * 51}, "task 'a': retry_on: expected at most 50, got 51"),
         ({"keys": ["a"]}, "task 'a': keys: expected them beside every, got keys alone"),
     ],
 )

@@ -81,7 +81,7 @@ def test_a_large_state_goes_through_a_file(connection):
         ("exit 0", "SystemExit", "0"),
         ("exit text", "SystemExit", "message"),
         ("keyboard", "KeyboardInterrupt", ""),
-        ("stopped unasked", "chong.worker.listener.TaskStopped", "nobody asked"),
+        ("stopped unasked", "chong.worker.TaskStopped", "nobody asked"),
         ("hostile", "sample_tasks.HostileError", "(its text could not be formed)"),
         ("endless", "sample_tasks.EndlessError", "(its text could not be formed)"),
         ("stubborn", "sample_tasks.StubbornError", "(its text could not be formed)"),

@@ -76,6 +76,7 @@ BEARABLE = {
     "no_tasks": "x = 1",
 }
 EXECUTED = {
+    "not_daemon": "import threading\nthreading.Thread(target=threading.Event().wait).start()",
     "lock": THREAD,
     "pool": "import threading\nfor n in range(4): threading.Thread(target=threading.Event().wait, daemon=True).start()",
 }

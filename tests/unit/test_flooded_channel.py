@@ -62,6 +62,6 @@ def test_a_forkserver_that_cannot_be_started_leaves_no_socket(loop, tmp_path, mo
     monkeypatch.setattr(forkservers.sys, "executable", str(tmp_path / "missing"))
     inner = Processes(loop, settings, "term", listener)
     for _ in range(3):
-        inner.begin()
+        inner.generations.begin()
     assert [type(each) for each in listener.trouble] == [FileNotFoundError, float] * 3
     assert list(settings.paths.runtime.iterdir()) == []
