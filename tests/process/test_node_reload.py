@@ -117,7 +117,7 @@ def test_new_runs_have_the_new_code_and_old_ones_keep_theirs(fresh: InProcess):
     let_go(fresh, "old")
     assert fresh.end_of(old).outcome == "a"
     wait_until(lambda: len(fresh.forkservers()) == 1, "the old generation's end")
-    assert fresh.sockets() == ["control.sock", "generation-2.sock"]
+    wait_until(lambda: fresh.sockets() == ["control.sock", "generation-2.sock"], "the end of its socket")
 
 
 def test_the_store_shows_the_live_generation_and_its_tasks(fresh: InProcess):

@@ -16,6 +16,9 @@ from worker_bench import Connection, Node, wait_until
 @pytest.fixture
 def node() -> Iterator[Node]:
     """A node without a forkserver; at the end nothing of it may be left: process, child, descriptor or socket."""
+    # A node of another module's tests may live in this process, which is then a subreaper: what a killed forkserver
+    # leaves would come here instead of to the system.
+    was_subreaper = _set_subreaper(0)
     descriptors = _descriptors()
     children = _children()
     root = Path(tempfile.mkdtemp(prefix="chong-"))  # short: a socket's path has at most 107 bytes
@@ -29,6 +32,7 @@ def node() -> Iterator[Node]:
     finally:
         node.close()
         shutil.rmtree(root, ignore_errors=True)
+        _set_subreaper(was_subreaper)
 
 
 @pytest.fixture
@@ -47,6 +51,15 @@ def subreaper(node: Node) -> Iterator[None]:
     node.close()
     libc.prctl(36, 0, 0, 0, 0)
     wait_until(lambda: _reaped(_children() - before), "the workers' ends")
+
+
+def _set_subreaper(value: int) -> int:
+    """The value before."""
+    before = ctypes.c_int()
+    libc = ctypes.CDLL(None)
+    libc.prctl(37, ctypes.byref(before), 0, 0, 0)
+    libc.prctl(36, value, 0, 0, 0)
+    return before.value
 
 
 def _reaped(pids: set[int]) -> bool:
