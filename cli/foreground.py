@@ -41,6 +41,7 @@ from chong.supervisor.submission import Submission
 LEASE_SECONDS = 6.0
 """Short: if this process is killed, the task lives on without it for half of it."""
 POLL_SECONDS = 0.1
+TRACEBACK = "Traceback (most recent call last)"
 PROGRESS_SECONDS = 1.0
 """At least so far apart are two lines about how far the task is."""
 
@@ -123,12 +124,21 @@ class Foreground:
             if self._interrupts.count:
                 raise KeyboardInterrupt
             return self._controller.submit(name, key=key, params=params, timeout=self._settings.hello_seconds)
+        except Refused:
+            self._show_imports(only_if=TRACEBACK)
+            raise
         except TimeoutError:
-            for log in sorted(self._settings.paths.logs.glob("generation-*.log"))[-1:]:
-                remark("\n".join(block(log.read_text(errors="backslashreplace").strip())))
+            self._show_imports()
             raise Refused(f"the task modules were not loaded within {self._settings.hello_seconds:g} s") from None
         finally:
             self._interrupts.raises = False
+
+    def _show_imports(self, *, only_if: str = "") -> None:
+        """What the task modules have said, with the tracebacks of those that failed; `only_if` it has that text."""
+        for log in sorted(self._settings.paths.logs.glob("generation-*.log"))[-1:]:
+            text = log.read_text(errors="backslashreplace")
+            if only_if in text:
+                remark("\n".join(block(text.strip())))
 
     def _look(self) -> TaskSnapshot:
         if self._controller.fault is not None:

@@ -15,6 +15,7 @@ from chong.cli.times import span, utc_now
 from chong.cli.wait import PATIENCE
 from chong.store.errors import StoreUnavailable
 from chong.supervisor.control_client import ask_node
+from chong.supervisor.exits import Exit
 from chong.supervisor.reconcile import Judge
 
 RELOAD_SECONDS = 300.0
@@ -47,21 +48,22 @@ def reconcile(call: Invocation, *, dry_run: bool, as_json: bool) -> None:
 @click.command()
 @json_option
 @click.pass_obj
-def reload(call: Invocation, *, as_json: bool) -> None:
+def reload(call: Invocation, *, as_json: bool) -> Exit:
     """Let this node's supervisor load the task modules anew.
 
     Waits until new runs get the new code. Runs under way keep theirs. A module that cannot be loaded costs its own
-    tasks only. Exit 1 when the old code stays: the error says why, and the supervisor's log too.
+    tasks only, and is told. Exit 1 when one could not, and when the old code stays: the error says why.
     """
     call.check_node()
     lost = "whether it loads new code is unknown, its log says"
     loaded = ask_node(call.paths.control, {"op": "reload"}, node=call.node, timeout=RELOAD_SECONDS, lost=lost)
     if as_json:
-        return print_json(loaded)
+        print_json(loaded)
+        return Exit.REFUSED if loaded["errors"] else Exit.DONE
     print(f"generation {loaded['generation']} is live, with {loaded['tasks']} tasks")
     for module, error in sorted(loaded["errors"].items()):
         remark(f"chong: module {escape(module)} failed: {escape(error)}")
-    return None
+    return Exit.REFUSED if loaded["errors"] else Exit.DONE
 
 
 class Patience:

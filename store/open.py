@@ -42,6 +42,18 @@ def open_store(
     raise _unknown(scheme)
 
 
+def check_address(url: str) -> None:
+    """ConfigurationError for what names no store that this version has; whether it is there is not looked at."""
+    found = _SCHEME.match(url)
+    if found is None:
+        return
+    scheme = found[1].lower()
+    if scheme == "sqlite":
+        _path_of(found[2])
+    elif scheme != "memory":
+        raise _unknown(scheme)
+
+
 def file_of(url: str) -> Path | None:
     """The file that an address names; None for a store that is no file, and for what is no address."""
     found = _SCHEME.match(url)

@@ -5,10 +5,12 @@ from collections.abc import Iterator
 
 from chong.store.buckets import DEFAULT_NUM_BUCKETS, format_buckets
 from chong.store.errors import ConfigurationError
+from chong.store.open import check_address
 from chong.supervisor.config import Config, Found
 from chong.supervisor.configfile import ConfigFile
 from chong.supervisor.effective import settings_of
 from chong.supervisor.keys import KEYS
+from chong.supervisor.kinds import told
 from chong.supervisor.settings import Settings
 
 MOST = 100
@@ -50,16 +52,26 @@ def _value_faults(file: ConfigFile) -> Iterator[str]:
 
 def _joint_faults(file: ConfigFile) -> Iterator[str]:
     """Values that do not go together."""
+    yield from _strange_node(file)
     numbers = set()
     for node in file.nodes or ("any",):
         where = f"{file.path}: nodes.{node}" if file.nodes else file.path
         try:
             numbers.add(_settings(file, node).num_buckets)
+            check_address(Config({}, {}, file, Found(node, "")).value("db") or "")
         except ConfigurationError as error:
             yield f"{where}: {error}"
     if len(numbers) > 1:
         got = ", ".join(sorted("none" if number is None else str(number) for number in numbers))
         yield f"{file.path}: num_buckets: expected one number for all nodes, got {got}"
+
+
+def _strange_node(file: ConfigFile) -> Iterator[str]:
+    """A name at the top that is none of the nodes': no supervisor would start by it."""
+    named = Config({}, {}, file).find("node") if file.nodes else None
+    if named is not None and named.value not in file.nodes:
+        known = ", ".join(sorted(file.nodes)[:MOST])
+        yield f"{named.origin}: expected one of the nodes {known}, got {told(named.value)}"
 
 
 def alarms(file: ConfigFile) -> Iterator[str]:

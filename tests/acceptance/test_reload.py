@@ -86,13 +86,13 @@ def test_a_hangup_loads_edited_code_beside_a_run_of_the_old_code(fresh: Supervis
 
 
 def test_the_command_says_what_was_loaded(fresh: Supervised):
-    """How many tasks, and which module failed; that one alone is no failure."""
+    """How many tasks, and which module failed; a script that deploys sees that by the exit code."""
     write(fresh, "bb")
     answer = fresh.cli("reload")
     assert (answer.code, answer.out.startswith("generation 2 is live, with "), answer.err) == (0, True, "")
     (fresh.root / "fresh_tasks.py").write_text("import no_such_module")
     answer = fresh.cli("reload")
-    assert (answer.code, answer.out.startswith("generation 3 is live, with ")) == (0, True)
+    assert (answer.code, answer.out.startswith("generation 3 is live, with ")) == (1, True)
     assert answer.err == "chong: module fresh_tasks failed: ModuleNotFoundError: No module named 'no_such_module'\n"
     shown = fresh.cli("reload", "--json")
     assert (shown.json["generation"], list(shown.json["errors"])) == (4, ["fresh_tasks"])

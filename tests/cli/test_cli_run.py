@@ -20,7 +20,11 @@ class Foreground:
         self.temporary = root / "tmp"
         self.temporary.mkdir()
         here = str(Path(__file__).parent)
-        said = {"TMPDIR": str(self.temporary), "PYTHONPATH": here, "CHONG_TASKS": "dev_tasks"}
+        said = {
+            "TMPDIR": str(self.temporary),
+            "PYTHONPATH": os.pathsep.join([here, str(root)]),
+            "CHONG_TASKS": "dev_tasks",
+        }
         said["PYTHONDONTWRITEBYTECODE"] = "1"
         self.environment = clean_environment(root / "none", said)
 
@@ -152,6 +156,15 @@ def test_a_module_that_is_broken_is_named(place: Foreground):
     answer = place.run("greet", "--tasks", "no_such_module")
     assert answer.code == 1
     assert "module no_such_module failed: ModuleNotFoundError" in answer.err
+
+
+def test_a_module_that_raises_is_told_with_its_traceback(place: Foreground):
+    """The line is what its author needs, and nothing else has it once the command is over."""
+    (place.root / "typo_tasks.py").write_text("x = 1\nprint(undefined)\n")
+    answer = place.run("greet.typo", "--tasks", "typo_tasks")
+    (place.root / "typo_tasks.py").unlink()
+    assert answer.code == 1
+    assert 'typo_tasks.py", line 2' in answer.err
 
 
 def test_ctrl_c_while_modules_load_leaves_nothing(place: Foreground):

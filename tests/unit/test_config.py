@@ -347,6 +347,15 @@ class TestCheck:
             "FILE: num_buckets: expected one number for all nodes, got 64, 65"
         ]
 
+    def test_what_no_supervisor_would_start_with_is_a_fault(self, file):
+        """A check that passes it would be worth nothing."""
+        text = FLEET.replace("node-b", "node-c")
+        assert self.told(file, f"node = 'node-b'\n{text}") == [
+            "FILE:1: node: expected one of the nodes node-a, node-c, got 'node-b'"
+        ]
+        (found,) = self.told(file, "db = 'postgresql://u:secret@h/x'\n")
+        assert found.startswith("FILE: store postgresql:...: this version has no PostgreSQL store yet")
+
     def test_buckets_of_several_nodes_or_of_none_are_alarming(self, file):
         """They are legal, and nearly always a slip of the pen."""
         text = FLEET.replace('"0-15"', '"0-17"').replace("16-63", "16-50,60")
