@@ -93,7 +93,7 @@ class Controller:
     @property
     def renewals(self) -> int:
         """How often the leases were renewed so far, for whoever watches the node."""
-        return self._term.keeper.renewals
+        return self._term.tickers.keeper.renewals
 
     def submit(
         self,

@@ -29,6 +29,7 @@ AGAIN_SECONDS = 1.0
 BATCHES = 10
 BATCH = 100
 TRACES = 1000
+TRACES_DAYS = 30
 DAY = 86_400
 GIBIBYTE = 1024**3
 MINUTE = 60
@@ -137,12 +138,16 @@ class FileRetention:
                     yield path
 
 
-class TaskRetention:
-    """Removes tasks from the store that ended more than `keep` days ago, a bounded number in each turn."""
+class StoreRetention:
+    """Removes tasks from the store that ended more than `keep` days ago, a bounded number in each turn.
 
-    def __init__(self, store: TaskStore, keep: float, *, on_pruned: OnPruned, on_error: OnError) -> None:
+    With None they stay. Old firings and terms go in any case: nobody looks at them any more.
+    """
+
+    def __init__(self, store: TaskStore, keep: float | None, *, on_pruned: OnPruned, on_error: OnError) -> None:
         self._store = store
-        self._age = timedelta(days=keep)
+        self._keeps_tasks = keep is None
+        self._age = timedelta(days=TRACES_DAYS if keep is None else keep)
         self._on_pruned = on_pruned
         self._on_error = on_error
 
@@ -161,10 +166,11 @@ class TaskRetention:
 
     def _prune_batch(self, gone: Counter[str]) -> bool:
         """Whether there is more; the traces' turn comes when the tasks are done."""
-        records = self._store.prunable(self._age, limit=BATCH)
-        gone["tasks"] += self._store.prune(records)
-        if len(records) == BATCH:
-            return True
+        if not self._keeps_tasks:
+            records = self._store.prunable(self._age, limit=BATCH)
+            gone["tasks"] += self._store.prune(records)
+            if len(records) == BATCH:
+                return True
         traces = self._store.prune_traces(self._age, limit=TRACES)
         gone["traces"] += traces
         return traces >= TRACES
@@ -186,8 +192,5 @@ def retentions(
 ) -> list[tuple[str, Callable[[], float]]]:
     """The turns of a node with these settings, by the name of their thread."""
     files = FileRetention(settings, on_pruned=on_pruned, on_error=on_error)
-    turns = [("chong-retention", files.turn)]
-    if settings.keep_tasks is not None:
-        tasks = TaskRetention(store, settings.keep_tasks, on_pruned=on_pruned, on_error=on_error)
-        turns.append(("chong-pruning", tasks.turn))
-    return turns
+    rows = StoreRetention(store, settings.keep_tasks, on_pruned=on_pruned, on_error=on_error)
+    return [("chong-retention", files.turn), ("chong-pruning", rows.turn)]

@@ -23,7 +23,6 @@ from chong.store.contract import TaskStore
 from chong.store.errors import ConfigurationError, StoreUnavailable
 from chong.store.model import LeaseGrant, NodeRecord, TermRecord
 from chong.supervisor.admission import Admission
-from chong.supervisor.commands import CommandPoller
 from chong.supervisor.containment import contain
 from chong.supervisor.control import Control
 from chong.supervisor.courier import Courier
@@ -33,9 +32,7 @@ from chong.supervisor.gatekeeper import Gatekeeper
 from chong.supervisor.holds import Holds
 from chong.supervisor.identity import pin_identity
 from chong.supervisor.intake import Intake
-from chong.supervisor.leases import LeaseKeeper
 from chong.supervisor.lockfile import NodeLock
-from chong.supervisor.logbounds import GENERATION_LOG_MAX, LogBounds
 from chong.supervisor.loop import Loop
 from chong.supervisor.machine import boot_id, host_name
 from chong.supervisor.node import Node
@@ -46,13 +43,11 @@ from chong.supervisor.queue import Limits, TurnQueue
 from chong.supervisor.reconcile import Judge
 from chong.supervisor.recover import Findings, Scene, find
 from chong.supervisor.registration import Registration
-from chong.supervisor.retention import retentions
-from chong.supervisor.sampler import EVERY_SECONDS, Sampler
 from chong.supervisor.settings import Settings
 from chong.supervisor.spool import Spool
 from chong.supervisor.takeover import Takeover
 from chong.supervisor.tasks import Tasks
-from chong.supervisor.ticker import Ticker
+from chong.supervisor.tickers import Tickers
 
 CONTACT_RETRY = 1.0
 CLOSE_SECONDS = 10.0
@@ -86,7 +81,9 @@ class Term:
         self._last = ExitStack()
         self._lock: NodeLock | None = None
         self._make_parts(Admission(settings.node, self.name, self._epoch, policy, settings.owned_buckets))
-        self._make_tickers()
+        self.tickers = Tickers(
+            settings, store, self.name, self.loop, self.node, self._tasks, self._processes, self._log
+        )
         self._thread = threading.Thread(target=self._run, name="chong-main", daemon=True)
 
     def _make_parts(self, admission: Admission) -> None:
@@ -131,54 +128,6 @@ class Term:
         # Each of the three calls the others: the node is told of its parts once they exist.
         self._tasks.processes = self.node.processes = self._processes
         self.node.courier = intake.courier = self.firings.courier = self._courier
-
-    def _make_tickers(self) -> None:
-        settings, loop = self._settings, self.loop
-        self.keeper = LeaseKeeper(
-            self._store,
-            self.name,
-            ttl=settings.lease_seconds,
-            every=settings.renewal,
-            ids=lambda: self._tasks.leased_ids,
-            loop_turned_at=lambda: loop.turned_at,
-            on_missing=lambda ids: loop.call(partial(self.node.leases_missing, ids)),
-            on_error=lambda error: loop.call(partial(self._log.warning, "renewal_failed", error=str(error))),
-        )
-        poller = CommandPoller(
-            self._store,
-            settings.node,
-            self.name,
-            every=settings.poll_seconds,
-            on_commands=lambda commands: loop.call(partial(self.node.commands, commands)),
-            on_error=lambda error: loop.call(partial(self._log.warning, "poll_failed", error=str(error))),
-        )
-        sampler = Sampler(
-            every=min(EVERY_SECONDS, settings.renewal),
-            pids=self._tasks.worker_pids,
-            on_usage=lambda usages: loop.call(partial(self._tasks.used, usages)),
-        )
-        self._bounds = LogBounds(
-            logs=lambda: self._tasks.logs() | dict.fromkeys(self._processes.generations.logs(), GENERATION_LOG_MAX),
-            ended=self._tasks.ended_logs,
-            on_trouble=lambda path, error: loop.call(
-                partial(self._log.error, "log_not_bounded", path=str(path), error=str(error))
-            ),
-        )
-        self._tickers = [
-            Ticker(name, act, on_fault=loop.fail)
-            for name, act in (
-                ("chong-leases", self.keeper.renew),
-                ("chong-commands", poller.poll),
-                ("chong-sampler", sampler.sample),
-                ("chong-log-bounds", self._bounds.look),
-                *retentions(
-                    settings,
-                    self._store,
-                    on_pruned=lambda gone: loop.call(partial(self._log.info, "pruned", **gone)),
-                    on_error=lambda error: loop.call(partial(self._log.warning, "pruning_failed", error=str(error))),
-                ),
-            )
-        ]
 
     # --- the beginning ---------------------------------------------------------------------------------------
 
@@ -319,8 +268,8 @@ class Term:
         self._registration.begin()
         judge = Judge(self._store, self.name)
         self._takeover.judge_later(findings, judge, self.node, every=min(1.0, self._settings.renewal))
-        self._last.callback(self._bounds.look)  # what ended with the node was not looked at since
-        for ticker in self._tickers:
+        self._last.callback(self.tickers.bounds.look)  # what ended with the node was not looked at since
+        for ticker in self.tickers.all:
             self._last.callback(ticker.close, CLOSE_SECONDS)
             ticker.start()
         self.node.begin_accepting(findings.unsaved)

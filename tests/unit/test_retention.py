@@ -9,7 +9,7 @@ import pytest
 
 from chong.store.errors import StoreUnavailable
 from chong.store.memory import InMemoryTaskStore
-from chong.store.specimens import SetClock, stored_end, stored_run, task_id
+from chong.store.specimens import START, SetClock, stored_end, stored_run, task_id
 from chong.supervisor.retention import (
     AGAIN_SECONDS,
     BATCH,
@@ -18,9 +18,8 @@ from chong.supervisor.retention import (
     EVERY_SECONDS,
     GIBIBYTE,
     FileRetention,
-    TaskRetention,
+    StoreRetention,
     oldest_to_keep,
-    retentions,
 )
 from chong.supervisor.settings import Settings
 
@@ -168,7 +167,7 @@ def test_a_directory_that_is_gone_is_told(place: Place):
 
 class TestTasks:
     def retention(self, store, told, days=1.0):
-        return TaskRetention(store, days, on_pruned=told.append, on_error=told.append)
+        return StoreRetention(store, days, on_pruned=told.append, on_error=told.append)
 
     def test_old_tasks_go_and_open_ones_stay(self):
         """Whatever their age."""
@@ -202,11 +201,15 @@ class TestTasks:
         assert [type(error) for error in told] == [StoreUnavailable]
 
 
-def test_tasks_in_the_store_go_only_where_that_was_asked_for(place: Place):
-    """Without keep_tasks nobody's history is removed."""
-
-    def threads(**keep):
-        return [name for name, _ in retentions(place.settings(**keep), None, on_pruned=print, on_error=print)]
-
-    assert threads() == ["chong-retention"]
-    assert threads(keep_tasks=90.0) == ["chong-retention", "chong-pruning"]
+def test_without_keep_tasks_only_traces_go():
+    """Nobody's history is removed unasked, and a schedule's instants do not pile up for ever."""
+    clock, told = SetClock(), []
+    with InMemoryTaskStore(clock) as store:
+        ended = stored_end(store, 1)
+        for number in range(3):
+            planned = START + timedelta(seconds=number)
+            assert store.claim_firing("a", None, planned, node="node-a", event_id=f"e{number}")
+        clock.advance(365 * DAY)
+        StoreRetention(store, None, on_pruned=told.append, on_error=told.append).turn()
+        assert store.get(ended.id) is not None
+    assert told == [{"traces": 2}]

@@ -1,0 +1,80 @@
+"""What a node does again and again beside its main loop, each in a thread of its own: see `Ticker`.
+
+They look at what they are given and hand over; nothing about tasks is decided here.
+"""
+
+from functools import partial
+
+import structlog
+
+from chong.store.contract import TaskStore
+from chong.supervisor.commands import CommandPoller
+from chong.supervisor.leases import LeaseKeeper
+from chong.supervisor.logbounds import GENERATION_LOG_MAX, LogBounds
+from chong.supervisor.loop import Loop
+from chong.supervisor.node import Node
+from chong.supervisor.processes import Processes
+from chong.supervisor.retention import retentions
+from chong.supervisor.sampler import EVERY_SECONDS, Sampler
+from chong.supervisor.settings import Settings
+from chong.supervisor.tasks import Tasks
+from chong.supervisor.ticker import Ticker
+
+
+class Tickers:
+    """`all` are started with the first contact, and closed in the opposite order: renewal is the last to stop."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: TaskStore,
+        term: str,
+        loop: Loop,
+        node: Node,
+        tasks: Tasks,
+        processes: Processes,
+        log: structlog.typing.FilteringBoundLogger,
+    ) -> None:
+        self.keeper = LeaseKeeper(
+            store,
+            term,
+            ttl=settings.lease_seconds,
+            every=settings.renewal,
+            ids=lambda: tasks.leased_ids,
+            loop_turned_at=lambda: loop.turned_at,
+            on_missing=lambda ids: loop.call(partial(node.leases_missing, ids)),
+            on_error=lambda error: loop.call(partial(log.warning, "renewal_failed", error=str(error))),
+        )
+        poller = CommandPoller(
+            store,
+            settings.node,
+            term,
+            every=settings.poll_seconds,
+            on_commands=lambda commands: loop.call(partial(node.commands, commands)),
+            on_error=lambda error: loop.call(partial(log.warning, "poll_failed", error=str(error))),
+        )
+        sampler = Sampler(
+            every=min(EVERY_SECONDS, settings.renewal),
+            pids=tasks.worker_pids,
+            on_usage=lambda usages: loop.call(partial(tasks.used, usages)),
+        )
+        self.bounds = LogBounds(
+            logs=lambda: tasks.logs() | dict.fromkeys(processes.generations.logs(), GENERATION_LOG_MAX),
+            ended=tasks.ended_logs,
+            on_trouble=lambda path, error: loop.call(
+                partial(log.error, "log_not_bounded", path=str(path), error=str(error))
+            ),
+        )
+        acts = (
+            ("chong-leases", self.keeper.renew),
+            ("chong-commands", poller.poll),
+            ("chong-sampler", sampler.sample),
+            ("chong-log-bounds", self.bounds.look),
+            *retentions(
+                settings,
+                store,
+                on_pruned=lambda gone: loop.call(partial(log.info, "pruned", **gone)),
+                on_error=lambda error: loop.call(partial(log.warning, "pruning_failed", error=str(error))),
+            ),
+        )
+        self.all = [Ticker(name, act, on_fault=loop.fail) for name, act in acts]
