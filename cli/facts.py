@@ -14,12 +14,18 @@ _MEBIBYTE = 1024 * 1024
 
 
 def fact_lines(
-    task: TaskSnapshot, commands: Sequence[Command], hold: str | None, now: datetime, *, colour: bool
+    task: TaskSnapshot,
+    commands: Sequence[Command],
+    hold: str | None,
+    reason: str | None,
+    now: datetime,
+    *,
+    colour: bool,
 ) -> list[str]:
-    """`hold`: why it does not start, where its name is held."""
+    """`hold`: why it does not start, where its name is held. `reason`: of its last change of state."""
     groups: list[tuple[str, list[Fact]]] = [
         (f"task {task.id}", _identity(task)),
-        ("state", _state(task, hold, now)),
+        ("state", _state(task, hold, reason, now)),
         ("attempt", _attempt(task, now)),
         ("stop", _stop(task.stop)),
         ("commands", [(command.action.value, _command(command)) for command in commands]),
@@ -48,10 +54,11 @@ def _identity(task: TaskSnapshot) -> list[Fact]:
     ]
 
 
-def _state(task: TaskSnapshot, hold: str | None, now: datetime) -> list[Fact]:
+def _state(task: TaskSnapshot, hold: str | None, reason: str | None, now: datetime) -> list[Fact]:
     return [
         ("status", task.status.value),
         ("hold", hold),
+        ("reason", reason),
         ("since", ago(task.status_changed_at, now)),
         ("version", str(task.version)),
         ("flags", ", ".join(sorted(task.flags)) or None),

@@ -78,9 +78,11 @@ def show(call: Invocation, part: str, *, as_json: bool) -> None:
         task = find_one(reached.store, part)
         commands = reached.store.commands(task.id)
         hold = hold_on(task, holds_in(reached.store.catalogue(task.node)))
+        trail = reached.store.history(task.id)
     if as_json:
         return print_json({**view_of(task), "commands": commands, "hold": hold})
-    return print_lines(fact_lines(task, commands, hold, utc_now(), colour=shows_colour()))
+    reason = trail[-1].reason if trail else None
+    return print_lines(fact_lines(task, commands, hold, reason, utc_now(), colour=shows_colour()))
 
 
 @click.command()

@@ -145,6 +145,7 @@ def start_overdue(step: Step) -> None:
 
 def definition_gone(step: Step, gone: e.DefinitionGone) -> None:
     if step.status in WAITING:
-        step.move(Status.FAILED, failure=Failure(FailureKind.IMPORT_ERROR, "import", gone.reason[:500]))
+        reason = gone.reason[:500]
+        step.move(Status.FAILED, reason=reason, failure=Failure(FailureKind.IMPORT_ERROR, "import", reason))
         step.know(phase=Phase.ENDED)
         step.do(e.LeaveQueue())

@@ -106,6 +106,7 @@ class TaskState:
             failure=self.failure,
             stop_asked=self.is_stop_asked,
             timed_out=self.timed_out,
+            timeout=self.options.timeout,
             start_timed_out=self.start_timed_out,
             given_up=self.given_up and self.phase is not Phase.LIVE,
             signalled=self.signalled,

@@ -60,6 +60,7 @@ class Evidence:
     failure: Failure | None = None
     stop_asked: bool = False
     timed_out: bool = False
+    timeout: float | None = None
     start_timed_out: bool = False
     given_up: bool = False
     """The start was given up before user code could run: its channel was shut, and no `started` was seen."""
@@ -95,7 +96,8 @@ def _was_forced(evidence: Evidence) -> bool:
 
 def _failure(evidence: Evidence) -> Failure:
     if evidence.timed_out:
-        return Failure(FailureKind.TIMEOUT, "timeout", "the task ran longer than its timeout")
+        limit = "" if evidence.timeout is None else f" of {evidence.timeout:g} s"
+        return Failure(FailureKind.TIMEOUT, "timeout", f"the task ran longer than its timeout{limit}")
     if evidence.start_timed_out:
         return Failure(FailureKind.START_TIMEOUT, "start_timeout", "the worker did not start in time")
     return evidence.failure or crashed(evidence.exit)

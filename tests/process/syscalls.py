@@ -12,6 +12,7 @@ import signal
 import struct
 import sys
 from collections import Counter, defaultdict
+from contextlib import suppress
 from typing import NoReturn
 
 PTRACE_CONT_TO_CALL = 24  # PTRACE_SYSCALL
@@ -73,7 +74,8 @@ def watch(pid: int) -> NoReturn:
     while True:
         stopped, status = os.waitpid(-1, WALL)
         if os.WIFSTOPPED(status):
-            go_on(stopped, status, counts)
+            with suppress(ProcessLookupError):  # killed since it stopped; its end is told next
+                go_on(stopped, status, counts)
 
 
 if __name__ == "__main__":
