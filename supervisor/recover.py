@@ -5,6 +5,7 @@ Runs in the store thread. Reads, adopts, and sorts; the main loop then acts on w
 
 import json
 import shutil
+import signal
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -253,6 +254,12 @@ class Remains:
     frames: tuple[bytes, ...]
     memo: Any = None
     usage: Usage | None = None
+    oom: bool = False
+
+    @property
+    def was_ended(self) -> bool:
+        """Whether the forkserver's own ladder may have ended it; else it went by itself meanwhile."""
+        return self.code is None and not self.oom and self.signal in {None, signal.SIGTERM, signal.SIGKILL}
 
 
 def read_remains(run_dir: Path) -> Remains | None:
@@ -261,6 +268,14 @@ def read_remains(run_dir: Path) -> Remains | None:
         content: Any = json.loads((run_dir / "remains.json").read_text(encoding="utf-8"))
         frames = tuple(json.dumps(frame, ensure_ascii=False).encode() for frame in content["frames"])
         at = datetime.fromtimestamp(content["at"], UTC)
-        return Remains(content["code"], content["signal"], at, frames, content.get("memo"), usage_of(content))
+        return Remains(
+            content["code"],
+            content["signal"],
+            at,
+            frames,
+            content.get("memo"),
+            usage_of(content),
+            content.get("oom") is True,
+        )
     except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return None

@@ -140,9 +140,10 @@ def _replay(task: TaskSnapshot, remains: Remains, run_dir: Path) -> list[Happene
                 happened.append((what, f"{task.run}.{frame.number}", time_of(frame)))
         except ProtocolError:
             continue  # junk of the worker's own; the frames around it still count
-    if not any(isinstance(what, e.ResultArrived | e.FailureArrived) for what, _, _ in happened):
+    has_spoken = any(isinstance(what, e.ResultArrived | e.FailureArrived) for what, _, _ in happened)
+    if remains.was_ended and not has_spoken:
         failure = Failure(FailureKind.CRASHED, ORPHANED, ORPHANED_TEXT)
         happened.append((e.FailureArrived(failure), f"{task.run}.orphaned", remains.at))
-    end = ProcessEnd(remains.code, remains.signal, usage=remains.usage)
+    end = ProcessEnd(remains.code, remains.signal, usage=remains.usage, oom=remains.oom)
     happened.append((e.Exited(end), f"{task.run}.exit", remains.at))
     return happened

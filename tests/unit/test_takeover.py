@@ -132,6 +132,22 @@ class TestDead:
         assert (beats, state.task.status_changed_at) == ([7], START)
 
     @pytest.mark.parametrize(
+        ("code", "number", "used", "cause"),
+        [
+            (None, 15, {}, "orphaned"),
+            (None, 9, {}, "orphaned"),
+            (None, None, {}, "orphaned"),
+            (None, 11, {}, "SIGSEGV"),
+            (7, None, {}, "no_result"),
+            (None, 9, {"oom": True}, "oom"),
+        ],
+    )
+    def test_what_went_by_itself_was_not_ended(self, remains, code, number, used, cause):
+        """A crash while nobody was there is still the task's own, and not the node's doing."""
+        remains.write(RUNNING, STARTED, code=code, signal=number, used=used)
+        assert remains.end_of(RUNNING).failure.cause == cause
+
+    @pytest.mark.parametrize(
         ("more", "usage"),
         [
             ({"cpu_seconds": 1.5, "max_rss_bytes": 4096}, [Usage(1.5, None, 4096)]),
