@@ -9,6 +9,7 @@ import os
 import queue
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import structlog
@@ -17,14 +18,16 @@ BOUND = 10_000
 
 
 class LogWriter:
-    """A file-like object whose `write` never waits.
+    """A file-like object whose `write` takes one line and never waits; `dropped_line` words how many were lost.
 
     Its thread writes to the descriptor itself: blocked inside `sys.stderr` it would hold a lock that the interpreter
-    takes at its exit, and the supervisor would never end.
+    takes at its exit, and the supervisor would never end. A line and its newline leave in one system call: other
+    supervisors may append to the same file.
     """
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, dropped_line: Callable[[int], str]) -> None:
         self._descriptor = descriptor
+        self._dropped_line = dropped_line
         self._lines: queue.Queue[str | None] = queue.Queue(BOUND)
         self._dropped = 0
         self._thread = threading.Thread(target=self._run, name="chong-log", daemon=True)
@@ -49,16 +52,20 @@ class LogWriter:
         self._thread.join(timeout)
 
     def _run(self) -> None:
-        while (text := self._lines.get()) is not None:
-            if self._dropped:
-                text = f"{text.rstrip()} [{self._dropped} lines dropped before this one]\n"
-                self._dropped = 0
+        text: str | None = ""
+        while text is not None:
+            text = self._lines.get()
+            lost, self._dropped = self._dropped, 0
             try:
-                self._write_out(text.encode("utf-8", "backslashreplace"))
+                if lost:
+                    self._write_out(self._dropped_line(lost))
+                    lost = 0
+                self._write_out(text or "")
             except OSError:
-                self._dropped += 1
+                self._dropped += lost + 1
 
-    def _write_out(self, data: bytes) -> None:
+    def _write_out(self, text: str) -> None:
+        data = text.encode("utf-8", "backslashreplace")
         while data:
             data = data[os.write(self._descriptor, data) :]
 
@@ -66,22 +73,31 @@ class LogWriter:
 def set_up_logging(form: str) -> LogWriter:
     """Configure structlog for this process; `form` is auto, console or json."""
     stream = sys.stderr
-    writer = LogWriter(stream.fileno())
     on_terminal = stream.isatty() if form == "auto" else form == "console"
     renderer: Any = (
         structlog.dev.ConsoleRenderer(colors=stream.isatty())
         if on_terminal
         else structlog.processors.JSONRenderer(ensure_ascii=False)
     )
+    processors = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+        renderer,
+    ]
+
+    def dropped_line(lines: int) -> str:
+        said: Any = {"event": "log_lines_dropped", "lines": lines}
+        for process in processors:
+            said = process(None, "warning", said)
+        return f"{said}\n"
+
+    writer = LogWriter(stream.fileno(), dropped_line)
     structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            renderer,
-        ],
+        processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.PrintLoggerFactory(file=writer),  # type: ignore[arg-type]
+        # Not its PrintLogger: that writes the newline by itself, between lines of others.
+        logger_factory=structlog.WriteLoggerFactory(file=writer),  # type: ignore[arg-type]
         cache_logger_on_first_use=True,
     )
     return writer

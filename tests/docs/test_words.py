@@ -38,8 +38,9 @@ def events() -> set[str]:
     folder = Path(inspect.getfile(supervisor)).parent
     text = "\n".join(file.read_text() for file in folder.glob("*.py"))
     called = re.findall(r"""\blog\.(?:info|warning|error|critical)[(,]\s*"([a-z_]+)\"""", text.replace("_log.", "log."))
+    named = re.findall(r"""\"event\": "([a-z_]+)\"""", text)
     said = re.findall(r"""\bsay\(\s*"([a-z_]+)\"""", text)
-    return {*called, *said}
+    return {*called, *said, *named}
 
 
 @pytest.mark.parametrize("option", Options.__dataclass_fields__)

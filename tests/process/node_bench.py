@@ -395,8 +395,8 @@ class Supervised(Bench):
         return (self.root / "supervisor.log").read_text(errors="replace")
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        lines = [line for line in self.log().splitlines() if line.startswith("{") and f'"{name}"' in line]
-        return [json.loads(line) for line in lines]
+        whole = self.log().split("\n")[:-1]
+        return [json.loads(line) for line in whole if line.startswith("{") and f'"{name}"' in line]
 
     def kill(self) -> None:
         """SIGKILL to the supervisor."""
