@@ -1,8 +1,8 @@
-"""Between values and columns: times are microseconds since 1970 UTC, composite values JSON text."""
+"""Between values and columns. Composite values are JSON text everywhere; of times each database has its own form."""
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
@@ -40,7 +40,7 @@ class Row(Protocol):
 
     def __getitem__(self, column: str, /) -> Any: ...
 
-    def keys(self) -> list[str]: ...
+    def keys(self) -> Iterable[str]: ...
 
 
 def to_micros(moment: datetime) -> int:
@@ -58,6 +58,34 @@ def span_to_micros(span: timedelta) -> int:
 
 def span_from_micros(micros: int) -> timedelta:
     return micros * _MICROSECOND
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How a database takes and gives moments and spans."""
+
+    moment_in: Callable[[datetime], Any]
+    moment_out: Callable[[Any], datetime]
+    span_in: Callable[[timedelta], Any]
+    span_out: Callable[[Any], timedelta]
+
+
+MICROSECONDS = Times(to_micros, from_micros, span_to_micros, span_from_micros)
+"""Whole numbers: microseconds since 1970 UTC."""
+
+
+def _in_utc(moment: datetime) -> datetime:
+    if moment.tzinfo is None:
+        raise TypeError("a time without a zone")
+    return moment.astimezone(UTC)
+
+
+def _as_it_is(span: timedelta) -> timedelta:
+    return span
+
+
+NATIVE = Times(_in_utc, _in_utc, _as_it_is, _as_it_is)
+"""The database has types of its own, and its driver speaks Python's."""
 
 
 def set_to_json(values: Iterable[str]) -> str:
@@ -103,11 +131,27 @@ def _usage_to_json(usage: Usage) -> str:
     return to_json([usage.cpu_seconds, usage.rss_bytes, usage.max_rss_bytes])
 
 
+# What the lease row says, or what the store copies from it: a save never writes these.
+_FROM_LEASE = frozenset({"lease_owner", "lease_until", "last_heartbeat_at", "progress", "usage"})
+_WRITTEN = tuple(field.name for field in fields(TaskSnapshot) if field.name not in _FROM_LEASE)
+
+_MOMENT_COLUMNS = (
+    "at",
+    "stored_at",
+    "created_at",
+    "status_changed_at",
+    "started_at",
+    "ended_at",
+    "issued_at",
+    "finished_at",
+    "claimed_until",
+    "seen_at",
+    "until",
+    "lease_until",
+    "last_heartbeat_at",
+)
+
 _TO_COLUMN: dict[str, Callable[[Any], Any]] = {
-    "created_at": to_micros,
-    "status_changed_at": to_micros,
-    "started_at": to_micros,
-    "ended_at": to_micros,
     "tags": set_to_json,
     "flags": set_to_json,
     "failure": _failure_to_json,
@@ -120,20 +164,6 @@ _FROM_COLUMN: dict[str, Callable[[Any], Any]] = {
     "source": Status,
     "target": Status,
     "action": Action,
-    "at": from_micros,
-    "stored_at": from_micros,
-    "created_at": from_micros,
-    "status_changed_at": from_micros,
-    "started_at": from_micros,
-    "ended_at": from_micros,
-    "issued_at": from_micros,
-    "finished_at": from_micros,
-    "claimed_until": from_micros,
-    "seen_at": from_micros,
-    "until": from_micros,
-    "ttl": span_from_micros,
-    "lease_until": from_micros,
-    "last_heartbeat_at": from_micros,
     "tags": _set_from_json,
     "flags": _set_from_json,
     "failure": _failure_from_json,
@@ -147,152 +177,136 @@ _FROM_COLUMN: dict[str, Callable[[Any], Any]] = {
     "is_live": bool,
 }
 
-# What the lease row says, or what the store copies from it: a save never writes these.
-_FROM_LEASE = frozenset({"lease_owner", "lease_until", "last_heartbeat_at", "progress", "usage"})
-_WRITTEN = tuple(
-    (field.name, _TO_COLUMN.get(field.name)) for field in fields(TaskSnapshot) if field.name not in _FROM_LEASE
-)
 
+class Codec:
+    """Rows of one database to values of the model, and back."""
 
-def snapshot_to_columns(snapshot: TaskSnapshot) -> dict[str, Any]:
-    """The columns that a save writes, by name."""
-    columns = {}
-    for name, convert in _WRITTEN:
-        value = getattr(snapshot, name)
-        columns[name] = value if convert is None or value is None else convert(value)
-    columns["tail"] = snapshot.id[::-1]
-    return columns
+    def __init__(self, times: Times) -> None:
+        self.moment_in, self.moment_out = times.moment_in, times.moment_out
+        self.span_in, self.span_out = times.span_in, times.span_out
+        self._in = _TO_COLUMN | dict.fromkeys(_MOMENT_COLUMNS, times.moment_in)
+        self._out = _FROM_COLUMN | dict.fromkeys(_MOMENT_COLUMNS, times.moment_out) | {"ttl": times.span_out}
 
+    def snapshot_to_columns(self, snapshot: TaskSnapshot) -> dict[str, Any]:
+        """The columns that a save writes, by name."""
+        columns = {}
+        for name in _WRITTEN:
+            value, convert = getattr(snapshot, name), self._in.get(name)
+            columns[name] = value if convert is None or value is None else convert(value)
+        columns["tail"] = snapshot.id[::-1]
+        return columns
 
-def _values(row: Row) -> dict[str, Any]:
-    values = {}
-    for name in row.keys():  # noqa: SIM118 - iterating over a row gives its values
-        value = row[name]
-        convert = _FROM_COLUMN.get(name)
-        values[name] = value if convert is None or value is None else convert(value)
-    return values
+    def _values(self, row: Row) -> dict[str, Any]:
+        values = {}
+        for name in row.keys():  # noqa: SIM118 - iterating over a row gives its values
+            value = row[name]
+            convert = self._out.get(name)
+            values[name] = value if convert is None or value is None else convert(value)
+        return values
 
+    def snapshot_from_row(self, row: Row) -> TaskSnapshot:
+        values = self._values(row)
+        # Not in the table above: a command has an outcome too, and that one is a plain word.
+        if values["outcome"] is not None:
+            values["outcome"] = json.loads(values["outcome"])
+        return TaskSnapshot(**values)
 
-def snapshot_from_row(row: Row) -> TaskSnapshot:
-    values = _values(row)
-    # Not in the table above: a command has an outcome too, and that one is a plain word.
-    if values["outcome"] is not None:
-        values["outcome"] = json.loads(values["outcome"])
-    return TaskSnapshot(**values)
+    def transition_to_columns(self, transition: Transition, stored_at: Any) -> tuple[Any, ...]:
+        """In the order of `save_transition`."""
+        return (
+            transition.task_id,
+            transition.version,
+            transition.source,
+            transition.target,
+            self.moment_in(transition.at),
+            transition.actor,
+            transition.event_id,
+            transition.reason,
+            stored_at,
+        )
 
+    def transition_from_row(self, row: Row) -> Transition:
+        return Transition(**self._values(row))
 
-def transition_to_columns(transition: Transition, stored_at: int) -> tuple[Any, ...]:
-    """In the order of `save_transition`."""
-    return (
-        transition.task_id,
-        transition.version,
-        transition.source,
-        transition.target,
-        to_micros(transition.at),
-        transition.actor,
-        transition.event_id,
-        transition.reason,
-        stored_at,
-    )
+    def note_from_row(self, row: Row) -> Note:
+        return Note(**self._values(row))
 
+    def lease_from_row(self, row: Row) -> Lease:
+        return Lease(**self._values(row))
 
-def transition_from_row(row: Row) -> Transition:
-    return Transition(**_values(row))
+    def command_from_row(self, row: Row) -> Command:
+        return Command(**self._values(row))
 
+    def term_from_row(self, row: Row) -> TermRecord:
+        return TermRecord(**self._values(row))
 
-def note_from_row(row: Row) -> Note:
-    return Note(**_values(row))
+    def node_from_row(self, row: Row) -> NodeRecord:
+        return NodeRecord(**self._values(row))
 
+    def catalogue_entry_from_row(self, row: Row) -> CatalogueEntry:
+        return CatalogueEntry(**self._values(row))
 
-def lease_from_row(row: Row) -> Lease:
-    return Lease(**_values(row))
+    def bucket_load_from_row(self, row: Row) -> BucketLoad:
+        wait = row["oldest_wait"]
+        return BucketLoad(
+            bucket=row["bucket"],
+            queued=row["queued"],
+            running=row["running"],
+            expired=row["expired"],
+            # Never negative, not even after the clock jumped back.
+            oldest_wait=None if wait is None else max(timedelta(0), self.span_out(wait)),
+        )
 
+    def declaration_from_row(self, row: Row) -> BucketDeclaration:
+        return BucketDeclaration(row["bucket"], row["node"], self.moment_out(row["updated_at"]))
 
-def command_from_row(row: Row) -> Command:
-    return Command(**_values(row))
+    def note_to_columns(self, note: Note, now: Any) -> dict[str, Any]:
+        return asdict(note) | {"at": self.moment_in(note.at), "now": now}
 
+    def beats_to_columns(self, beats: Iterable[Beat], term: str) -> tuple[list[dict[str, Any]], str | None]:
+        """The rows that can be stored, and what is wrong with the last one that cannot."""
+        rows, refused = [], None
+        for beat in beats:
+            try:
+                rows.append(self._beat_to_columns(beat, term))
+            except (TypeError, ValueError) as error:
+                refused = f"task {beat.task_id}: cannot be stored: {error}"
+        return rows, refused
 
-def term_from_row(row: Row) -> TermRecord:
-    return TermRecord(**_values(row))
+    def _beat_to_columns(self, beat: Beat, term: str) -> dict[str, Any]:
+        return {
+            "term": term,
+            "task_id": beat.task_id,
+            "heartbeat_at": None if beat.heartbeat_at is None else self.moment_in(beat.heartbeat_at),
+            "progress": None if beat.progress is None else _progress_to_json(beat.progress),
+            "usage": None if beat.usage is None else _usage_to_json(beat.usage),
+        }
 
+    def command_to_columns(self, command: Command) -> dict[str, Any]:
+        """The request only; claims and ends are the store's to write."""
+        return {
+            "id": command.id,
+            "task_id": command.task_id,
+            "action": command.action,
+            "issued_by": command.issued_by,
+            "issued_at": self.moment_in(command.issued_at),
+            "reason": command.reason,
+        }
 
-def node_from_row(row: Row) -> NodeRecord:
-    return NodeRecord(**_values(row))
+    def term_to_columns(self, term: TermRecord) -> dict[str, Any]:
+        return asdict(term) | {"started_at": self.moment_in(term.started_at)}
 
+    def node_to_columns(self, node: NodeRecord, now: Any) -> dict[str, Any]:
+        started_at = None if node.started_at is None else self.moment_in(node.started_at)
+        return _fields_of(node) | {
+            "ttl": self.span_in(node.ttl),
+            "limits": to_json(dict(node.limits)),
+            "started_at": started_at,
+            "now": now,
+        }
 
-def catalogue_entry_from_row(row: Row) -> CatalogueEntry:
-    return CatalogueEntry(**_values(row))
-
-
-def bucket_load_from_row(row: Row) -> BucketLoad:
-    wait = row["oldest_wait"]
-    return BucketLoad(
-        bucket=row["bucket"],
-        queued=row["queued"],
-        running=row["running"],
-        expired=row["expired"],
-        # Never negative, not even after the clock jumped back.
-        oldest_wait=None if wait is None else span_from_micros(max(0, wait)),
-    )
-
-
-def declaration_from_row(row: Row) -> BucketDeclaration:
-    return BucketDeclaration(row["bucket"], row["node"], from_micros(row["updated_at"]))
-
-
-def note_to_columns(note: Note, stored_at: int) -> dict[str, Any]:
-    return asdict(note) | {"at": to_micros(note.at), "stored_at": stored_at}
-
-
-def beats_to_columns(beats: Iterable[Beat], term: str) -> tuple[list[dict[str, Any]], str | None]:
-    """The rows that can be stored, and what is wrong with the last one that cannot."""
-    rows, refused = [], None
-    for beat in beats:
-        try:
-            rows.append(_beat_to_columns(beat, term))
-        except (TypeError, ValueError) as error:
-            refused = f"task {beat.task_id}: cannot be stored: {error}"
-    return rows, refused
-
-
-def _beat_to_columns(beat: Beat, term: str) -> dict[str, Any]:
-    return {
-        "term": term,
-        "task_id": beat.task_id,
-        "heartbeat_at": None if beat.heartbeat_at is None else to_micros(beat.heartbeat_at),
-        "progress": None if beat.progress is None else _progress_to_json(beat.progress),
-        "usage": None if beat.usage is None else _usage_to_json(beat.usage),
-    }
-
-
-def command_to_columns(command: Command) -> dict[str, Any]:
-    """The request only; claims and ends are the store's to write."""
-    return {
-        "id": command.id,
-        "task_id": command.task_id,
-        "action": command.action,
-        "issued_by": command.issued_by,
-        "issued_at": to_micros(command.issued_at),
-        "reason": command.reason,
-    }
-
-
-def term_to_columns(term: TermRecord) -> dict[str, Any]:
-    return asdict(term) | {"started_at": to_micros(term.started_at)}
-
-
-def node_to_columns(node: NodeRecord, now: int) -> dict[str, Any]:
-    started_at = None if node.started_at is None else to_micros(node.started_at)
-    return _fields_of(node) | {
-        "ttl": span_to_micros(node.ttl),
-        "limits": to_json(dict(node.limits)),
-        "started_at": started_at,
-        "now": now,
-    }
-
-
-def catalogue_entry_to_columns(entry: CatalogueEntry) -> dict[str, Any]:
-    return _fields_of(entry) | {"options": to_json(dict(entry.options))}
+    def catalogue_entry_to_columns(self, entry: CatalogueEntry) -> dict[str, Any]:
+        return _fields_of(entry) | {"options": to_json(dict(entry.options))}
 
 
 def _fields_of(record: NodeRecord | CatalogueEntry) -> dict[str, Any]:

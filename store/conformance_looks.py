@@ -147,10 +147,18 @@ class QueryRules(Rules):
 
     def test_a_note_of_the_same_event_is_ignored(self, store: TaskStore) -> None:
         """Also when the rest of the batch is new."""
-        note = Note(task_id=task_id(1), kind="odd_exit", at=START, actor="a", event_id="1")
+        run = stored_run(store)
+        note = Note(task_id=run.id, kind="odd_exit", at=START, actor="a", event_id="1")
         store.append([note])
         store.append([replace(note, kind="other"), replace(note, event_id="2")])
-        assert [kept.kind for kept in store.notes(task_id(1))] == ["odd_exit", "odd_exit"]
+        assert [kept.kind for kept in store.notes(run.id)] == ["odd_exit", "odd_exit"]
+
+    def test_a_note_on_no_task_is_ignored(self, store: TaskStore) -> None:
+        """Nothing would ever show it or remove it; the rest of its batch is kept."""
+        run = stored_run(store)
+        note = Note(task_id=task_id(404), kind="odd_exit", at=START, actor="a", event_id="1")
+        store.append([note, replace(note, task_id=run.id)])
+        assert (len(store.notes(task_id(404))), len(store.notes(run.id))) == (0, 1)
 
 
 class NodeRules(Rules):

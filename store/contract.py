@@ -104,7 +104,7 @@ class TaskStore(ABC):
 
     @abstractmethod
     def append(self, notes: Sequence[Note]) -> None:
-        """Add audit remarks; one with a task and event id already present is ignored."""
+        """Add audit remarks; one with a task and event id already present, or on no stored task, is ignored."""
 
     @abstractmethod
     def notes(self, task_id: str) -> list[Note]: ...

@@ -7,11 +7,12 @@ serialisation. One connection serves all threads in turn: each connection to `:m
 import sqlite3
 
 from chong.store.schema import create_tables
-from chong.store.session import Session
-from chong.store.tables import Clock, TableStore
+from chong.store.sqlite_session import Session
+from chong.store.sqlite_tables import SqliteTables
+from chong.store.tables import Clock
 
 
-class InMemoryTaskStore(TableStore):
+class InMemoryTaskStore(SqliteTables):
     """A whole store in memory, for one process."""
 
     def __init__(self, clock: Clock | None = None, *, deadline: float = 5.0) -> None:

@@ -1,16 +1,19 @@
 """From a store's address to the store."""
 
 import difflib
+import importlib
 import os
 import re
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from types import ModuleType
 
 from chong.store.contract import TaskStore
 from chong.store.errors import ConfigurationError
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)\Z", re.DOTALL)
+_SERVERS = frozenset({"postgresql", "postgres"})
 _CHOICES = ("sqlite", "postgresql", "memory")
 
 
@@ -18,27 +21,32 @@ def open_store(
     url: str | os.PathLike[str],
     *,
     create: bool = True,
-    checkpoints: bool = False,
+    serving: bool = False,
     clock: Callable[[], datetime] | None = None,
 ) -> TaskStore:
-    """Open `sqlite:///path`, a bare path or `memory:`; ConfigurationError for anything else.
+    """Open `sqlite:///path`, a bare path, `postgresql://...` or `memory:`; ConfigurationError for anything else.
 
-    `create` and `checkpoints` mean what they mean to `SqliteTaskStore`.
+    create: whether what is missing is made: the file, or the tables on a server.
+    serving: a supervisor's store. It moves SQLite's log into the database (one process does), and a server that
+    is away now is no error: each call tries again.
     """
     address = os.fspath(url)
     if not address.strip():
         raise ConfigurationError("store: expected sqlite:///path or a path, got nothing")
     found = _SCHEME.match(address)
     if found is None:
-        return _open_file(address, create=create, checkpoints=checkpoints, clock=clock)
+        return _open_file(address, create=create, serving=serving, clock=clock)
     scheme, rest = found[1].lower(), found[2]
     if scheme == "sqlite":
-        return _open_file(_path_of(rest), create=create, checkpoints=checkpoints, clock=clock)
+        return _open_file(_path_of(rest), create=create, serving=serving, clock=clock)
     if scheme == "memory":
         # Imported late, here and below: a process that never opens a store need not load SQLite.
         from chong.store.memory import InMemoryTaskStore  # noqa: PLC0415
 
         return InMemoryTaskStore(clock)
+    if scheme in _SERVERS:
+        store: TaskStore = _postgres().PostgresTaskStore(address, create=create, patient=serving, clock=clock)
+        return store
     raise _unknown(scheme)
 
 
@@ -50,6 +58,8 @@ def check_address(url: str) -> None:
     scheme = found[1].lower()
     if scheme == "sqlite":
         _path_of(found[2])
+    elif scheme in _SERVERS:
+        _postgres().check_address(url)
     elif scheme != "memory":
         raise _unknown(scheme)
 
@@ -62,10 +72,22 @@ def file_of(url: str) -> Path | None:
     return Path(_path_of(found[2])) if found[1].lower() == "sqlite" else None
 
 
-def _open_file(path: str, *, create: bool, checkpoints: bool, clock: Callable[[], datetime] | None) -> TaskStore:
+def _open_file(path: str, *, create: bool, serving: bool, clock: Callable[[], datetime] | None) -> TaskStore:
     from chong.store.sqlite import SqliteTaskStore  # noqa: PLC0415
 
-    return SqliteTaskStore(path, create=create, checkpoints=checkpoints, clock=clock)
+    return SqliteTaskStore(path, create=create, checkpoints=serving, clock=clock)
+
+
+def _postgres() -> ModuleType:
+    """The module of the PostgreSQL store; its driver is an extra of the package."""
+    try:
+        return importlib.import_module("chong.store.postgres")
+    except ImportError as error:
+        if not (error.name or "").startswith("psycopg"):
+            raise
+        raise ConfigurationError(
+            "store postgresql:...: its driver is not installed here; expected it from pip install 'chong[postgres]'"
+        ) from error
 
 
 def _path_of(rest: str) -> str:
@@ -79,11 +101,6 @@ def _path_of(rest: str) -> str:
 
 def _unknown(scheme: str) -> ConfigurationError:
     # The address is not shown: wherever a password may stand in it, it would be shown too.
-    if scheme in {"postgresql", "postgres"}:
-        return ConfigurationError(
-            f"store {scheme}:...: this version has no PostgreSQL store yet; "
-            "it will come with pip install 'chong[postgres]'"
-        )
     nearest = difflib.get_close_matches(scheme, _CHOICES, n=1, cutoff=0.0)[0]
     return ConfigurationError(
         f"store: expected sqlite:///path, a path, postgresql://... or memory:, got {scheme}:, did you mean {nearest}:?"

@@ -12,6 +12,7 @@ from chong.store.states import FINAL, RUNS, WAITING, Status
 
 _FOLDER = Path(__file__).parent / "sql"
 _HEAD = re.compile(r"^-- name: (\w+)\n-- .+\n", re.MULTILINE)
+_DEPTH = 3  # a query within a query within a query
 _BLANK = re.compile(r"\{(\w+)\}")
 
 
@@ -32,13 +33,24 @@ def _fill(text: str, known: dict[str, str]) -> str:
     return _BLANK.sub(lambda blank: known.get(blank[1], blank[0]), text)
 
 
+_VALUE = re.compile(r"(?<!:):(?=[a-z])(\w+)")
+
+
 def load_script(name: str) -> str:
     """A whole file, such as a schema, with the lists of states filled in."""
     return _fill((_FOLDER / f"{name}.sql").read_text(encoding="utf-8"), _LISTS)
 
 
-def load_queries(name: str) -> dict[str, str]:
-    """The queries of a file by name."""
+def load_queries(name: str, **more: str) -> dict[str, str]:
+    """The queries of a file by name; `more` are further words that stand for something."""
     _, *parts = _HEAD.split((_FOLDER / f"{name}.sql").read_text(encoding="utf-8"))
     queries = {title: text.strip() for title, text in zip(parts[::2], parts[1::2], strict=True)}
-    return {title: _fill(text, queries | _LISTS) for title, text in queries.items()}
+    known = queries | _LISTS | more
+    for _ in range(_DEPTH):
+        queries = {title: _fill(text, known | queries) for title, text in queries.items()}
+    return queries
+
+
+def with_percent(query: str) -> str:
+    """The query as psycopg wants it: `%(name)s` for `:name`."""
+    return _VALUE.sub(r"%(\1)s", query.replace("%", "%%"))

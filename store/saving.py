@@ -1,131 +1,12 @@
-"""Writing a batch of saves: each one is judged against the rows as they stand, then written whole or not at all."""
+"""Why a save is refused: its verdict on the rows as they stand, the same over every database."""
 
-import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from chong.store.codec import Row, snapshot_to_columns, span_to_micros, to_json, transition_to_columns
-from chong.store.errors import ChongError, ConcurrencyConflict, Refused, UniqueKeyTaken
-from chong.store.model import Completion, Save, TaskSnapshot
+from chong.store.codec import Row
+from chong.store.errors import ConcurrencyConflict, Refused
+from chong.store.model import Save
 from chong.store.states import Status
-
-# What a value that cannot be stored gives: too deep, too large, not JSON, not text, a time without a zone.
-_UNSTORABLE = (
-    TypeError,
-    ValueError,
-    OverflowError,
-    RecursionError,
-    sqlite3.IntegrityError,
-    sqlite3.InterfaceError,
-    sqlite3.ProgrammingError,
-    sqlite3.DataError,
-)
-
-
-class SaveBatch:
-    """The saves of one transaction that already holds the write lock, so that nothing changes under the verdicts."""
-
-    def __init__(self, db: sqlite3.Connection, queries: Mapping[str, str], now: int) -> None:
-        self._db = db
-        self._queries = queries
-        self._now = now
-
-    def write(self, saves: Sequence[Save]) -> list[Exception | None]:
-        ids = to_json([save.snapshot.id for save in saves])
-        standing = {row["id"]: row for row in self._run("save_standing", {"ids": ids})}
-        return [self._verdict(save, standing.get(save.snapshot.id)) for save in saves]
-
-    def _verdict(self, save: Save, row: Row | None) -> Exception | None:
-        self._db.execute("SAVEPOINT save")
-        try:
-            self._write_one(save, row)
-        except ChongError as error:
-            self._undo()
-            return error
-        except _UNSTORABLE as error:
-            self._undo()
-            return Refused(f"task {save.snapshot.id}: cannot be stored: {_one_line(error)}")
-        self._db.execute("RELEASE save")
-        return None
-
-    def _undo(self) -> None:
-        self._db.execute("ROLLBACK TO save")
-        self._db.execute("RELEASE save")
-
-    def _write_one(self, save: Save, row: Row | None) -> None:
-        conflict = conflict_of(save, row)
-        if conflict is not None:
-            if self._is_in_place(save):
-                return
-            raise conflict
-        check_chain(save, row)
-        columns = snapshot_to_columns(save.snapshot)
-        self._check_unique_key(save.snapshot)
-        if row is None:
-            self._insert(save, columns)
-        else:
-            self._update(save, columns, row)
-        self._write_trail(save)
-        self._write_lease(save, row)
-        self._complete(save.completes)
-
-    def _is_in_place(self, save: Save) -> bool:
-        """Whether this very save was written before, and only its answer was lost."""
-        snapshot = save.snapshot
-        if not save.transitions:
-            return self._run("save_same", snapshot_to_columns(snapshot)).fetchone() is not None
-        last = save.transitions[-1]
-        found = self._run("save_event", {"id": snapshot.id, "version": last.version}).fetchone()
-        return found is not None and found["event_id"] == last.event_id
-
-    def _check_unique_key(self, snapshot: TaskSnapshot) -> None:
-        if snapshot.unique_key is None or snapshot.status.is_final:
-            return
-        wanted = {"unique_key": snapshot.unique_key, "id": snapshot.id}
-        holder = self._run("save_holder", wanted).fetchone()
-        if holder is not None:
-            raise UniqueKeyTaken(snapshot.unique_key, holder["id"])
-
-    def _insert(self, save: Save, columns: dict[str, Any]) -> None:
-        try:
-            self._run("save_insert", columns)
-        except sqlite3.IntegrityError as error:
-            if error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY:
-                raise ConcurrencyConflict(save.snapshot.id, "is stored already") from error
-            raise
-        if save.snapshot.tags:
-            self._run_many("save_tag", [(tag, save.snapshot.id) for tag in save.snapshot.tags])
-
-    def _update(self, save: Save, columns: dict[str, Any], row: Row) -> None:
-        columns["expect_version"] = save.expect_version
-        columns.update(_last_signs(save, row))
-        if self._run("save_update", columns).rowcount == 0:
-            raise ConcurrencyConflict(save.snapshot.id, "occurs twice in one batch")
-
-    def _write_trail(self, save: Save) -> None:
-        rows = [transition_to_columns(transition, self._now) for transition in save.transitions]
-        self._run_many("save_transition", rows)
-
-    def _write_lease(self, save: Save, row: Row | None) -> None:
-        task = {"id": save.snapshot.id}
-        if not save.snapshot.status.is_run:
-            if row is not None and row["has_lease"]:
-                self._run("save_end_lease", task)
-        elif save.lease is not None:
-            grant = {"term": save.lease.term, "ttl": span_to_micros(save.lease.ttl), "now": self._now}
-            self._run("save_lease", task | grant)
-
-    def _complete(self, completes: Sequence[Completion]) -> None:
-        for done in completes:
-            end = {"id": done.command_id, "outcome": done.outcome, "detail": done.detail, "now": self._now}
-            self._run("complete_command", end)
-
-    def _run(self, query: str, values: Mapping[str, Any]) -> sqlite3.Cursor:
-        return self._db.execute(self._queries[query], values)
-
-    def _run_many(self, query: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        if rows:
-            self._db.executemany(self._queries[query], rows)
 
 
 def _is_newer(save: Save, row: Row | None) -> ConcurrencyConflict | None:
@@ -151,7 +32,17 @@ def conflict_of(save: Save, row: Row | None) -> ConcurrencyConflict | None:
     return None
 
 
-def check_chain(save: Save, row: Row | None) -> None:
+def is_chain(save: Save) -> bool:
+    """Whether a trail leads somewhere without a gap, wherever it begins."""
+    source = {"status": save.transitions[0].source} if save.transitions and save.transitions[0].source else None
+    try:
+        check_chain(save, source)
+    except Refused:
+        return False
+    return True
+
+
+def check_chain(save: Save, row: Row | Mapping[str, Any] | None) -> None:
     """Refuse a trail with a gap: the next writer could no longer tell what happened in between."""
     snapshot = save.snapshot
     if snapshot.version <= save.expect_version:
@@ -169,19 +60,3 @@ def check_chain(save: Save, row: Row | None) -> None:
         status, version = step.target, step.version
     if (status, version) != (snapshot.status, snapshot.version):
         raise Refused(f"task {snapshot.id}: its transitions end at {status}, version {version}")
-
-
-def _last_signs(save: Save, row: Row) -> dict[str, Any]:
-    """Heartbeat, progress and usage for the task's own row: what the ended lease knew, else what stands there."""
-    if save.lease is not None:
-        return {"last_heartbeat_at": None, "progress": None, "usage": None}
-    is_ending = row["has_lease"] and not save.snapshot.status.is_run
-    return {
-        "last_heartbeat_at": row["lease_heartbeat_at" if is_ending else "last_heartbeat_at"],
-        "progress": row["lease_progress" if is_ending else "progress"],
-        "usage": row["lease_usage" if is_ending else "usage"],
-    }
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]

@@ -20,8 +20,9 @@ from pathlib import Path
 from chong.store import schema
 from chong.store.errors import ChongError, ConfigurationError, StoreError, StoreUnavailable
 from chong.store.mounts import network_file_system
-from chong.store.session import Session, primary_code, translated
-from chong.store.tables import Clock, TableStore
+from chong.store.sqlite_session import Session, primary_code, translated
+from chong.store.sqlite_tables import SqliteTables
+from chong.store.tables import Clock
 
 _CHECKPOINT_SECONDS = 1.0
 _IDLE_SECONDS = 60.0
@@ -31,7 +32,7 @@ _MOUNTINFO = Path("/proc/self/mountinfo")
 _NO_RIGHTS = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY})
 
 
-class SqliteTaskStore(TableStore):
+class SqliteTaskStore(SqliteTables):
     """Opens the file at once, so that a wrong path or a foreign file is told before anything else happens.
 
     checkpoints: this store moves the log into the database; exactly one process, the supervisor, says so.

@@ -1,18 +1,19 @@
-"""The contract in terms of SQLite's tables; which connection a call gets is the subclass's affair."""
+"""The part of the contract that is the same over any SQL: a named query, its values, its rows.
+
+What depends on how a database locks, or on how many round trips it takes, is the subclass's: SQLite's in
+`sqlite_tables`, PostgreSQL's in `postgres`.
+"""
 
 import contextlib
-import sqlite3
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
-from chong.store import codec
+from chong.store.codec import Codec
 from chong.store.contract import TaskStore
-from chong.store.errors import Refused
 from chong.store.model import (
-    Beat,
     BucketDeclaration,
     BucketLoad,
     CatalogueEntry,
@@ -21,182 +22,163 @@ from chong.store.model import (
     Lease,
     NodeRecord,
     Note,
-    Save,
     TaskRecord,
     TaskSnapshot,
     TermRecord,
     Transition,
 )
-from chong.store.pruning import read_record, remove_records, remove_traces
-from chong.store.queries import load_queries
 from chong.store.query import TaskQuery
-from chong.store.saving import SaveBatch
-from chong.store.session import Session
 from chong.store.states import Status
 
 Clock = Callable[[], datetime]
 
-_QUERIES = load_queries("sqlite")
-_AFTER_ALL = "\U0010ffff"
+
+# Nothing in a store is older; a greater age would lead out of what some databases can count.
+_OLDEST = timedelta(days=20_000)
 
 
 def host_clock() -> datetime:
     return datetime.now(UTC)
 
 
-class TableStore(TaskStore):
-    """Every method of the contract, on the connection of `_session()`."""
+class Cursor(Protocol):
+    """What a statement gave; the count of a statement that writes is known when its transaction has ended."""
 
-    def __init__(self, clock: Clock | None) -> None:
-        self._clock = clock or host_clock
+    @property
+    def rowcount(self) -> int: ...
+
+    def fetchone(self) -> Any: ...
+
+    def fetchall(self) -> list[Any]: ...
+
+
+class Database(Protocol):
+    """A connection within a call; rows are read by column name."""
+
+    def execute(self, query: str, values: Mapping[str, Any], /) -> Cursor: ...
+
+    def executemany(self, query: str, rows: Iterable[Mapping[str, Any]], /) -> object: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How one database is spoken to: its queries by name, its values, and how a list is passed to it."""
+
+    queries: Mapping[str, str]
+    codec: Codec
+    array: Callable[[Iterable[Any]], Any]
+
+
+class TableStore(TaskStore):
+    """The methods that are one query, or one after the other in a transaction."""
+
+    PRUNED: ClassVar[tuple[str, ...]] = ("transitions", "notes", "commands")
+    """What is removed before its task."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._queries = dialect.queries
+        self._codec = dialect.codec
+        self._array = dialect.array
 
     @abstractmethod
-    def _session(self) -> Session:
-        """The connection that this call may use."""
+    def _now(self) -> Any:
+        """The moment for a call's columns; None where the database takes its own."""
+
+    @abstractmethod
+    def _reading(self) -> contextlib.AbstractContextManager[Database]:
+        """A call that writes nothing."""
+
+    @abstractmethod
+    def _writing(self) -> contextlib.AbstractContextManager[Database]:
+        """A transaction."""
 
     # --- tasks -------------------------------------------------------------------------------------------
 
-    def save_many(self, saves: Sequence[Save]) -> list[Exception | None]:
-        if not saves:
-            return []
-        with self._writing() as db:
-            return SaveBatch(db, _QUERIES, self._now()).write(saves)
-
     def get(self, task_id: str) -> TaskSnapshot | None:
         rows = self._rows("get", id=task_id)
-        return codec.snapshot_from_row(rows[0]) if rows else None
-
-    def find(self, part: str, *, limit: int = 10) -> list[TaskSnapshot]:
-        tail = part[::-1]
-        rows = self._rows(
-            "find", part=part, part_end=part + _AFTER_ALL, tail=tail, tail_end=tail + _AFTER_ALL, limit=limit
-        )
-        return [codec.snapshot_from_row(row) for row in rows]
+        return self._codec.snapshot_from_row(rows[0]) if rows else None
 
     def query(self, query: TaskQuery) -> list[TaskSnapshot]:
-        text, values = render_query(query)
+        text, values = self._render(query)
         with self._reading() as db:
-            return [codec.snapshot_from_row(row) for row in db.execute(text, values).fetchall()]
+            return [self._codec.snapshot_from_row(row) for row in db.execute(text, values).fetchall()]
 
     def history(self, task_id: str) -> list[Transition]:
-        return [codec.transition_from_row(row) for row in self._rows("history", id=task_id)]
+        return [self._codec.transition_from_row(row) for row in self._rows("history", id=task_id)]
 
     def append(self, notes: Sequence[Note]) -> None:
         if not notes:
             return
         with self._writing() as db:
             now = self._now()
-            db.executemany(_QUERIES["append"], [codec.note_to_columns(note, now) for note in notes])
+            db.executemany(self._queries["append"], [self._codec.note_to_columns(note, now) for note in notes])
 
     def notes(self, task_id: str) -> list[Note]:
-        return [codec.note_from_row(row) for row in self._rows("notes", id=task_id)]
+        return [self._codec.note_from_row(row) for row in self._rows("notes", id=task_id)]
 
     def stats(self, buckets: frozenset[int] | None = None) -> dict[Status, int]:
         if buckets is None:
             rows = self._rows("stats")
         else:
-            rows = self._rows("stats_buckets", buckets=codec.to_json(sorted(buckets)))
-        return dict.fromkeys(Status, 0) | {Status(status): count for status, count in rows}
+            rows = self._rows("stats_buckets", buckets=self._array(sorted(buckets)))
+        return dict.fromkeys(Status, 0) | {Status(row["status"]): row["tasks"] for row in rows}
 
     def bucket_loads(self) -> list[BucketLoad]:
-        return [codec.bucket_load_from_row(row) for row in self._rows("bucket_loads", now=self._now())]
+        return [self._codec.bucket_load_from_row(row) for row in self._rows("bucket_loads", now=self._now())]
 
     def prunable(self, older_than: timedelta, *, limit: int = 100) -> list[TaskRecord]:
-        values = {"before": self._before(older_than), "limit": limit}
+        values = {"now": self._now(), "age": self._age(older_than), "limit": limit}
         with self._reading() as db:
-            ended = db.execute(_QUERIES["prunable"], values).fetchall()
-            records = [read_record(db, _QUERIES, row["id"]) for row in ended]
-        return [record for record in records if record is not None]
+            ids = [row["id"] for row in db.execute(self._queries["prunable"], values).fetchall()]
+            records = self._records(db, ids)
+        return [records[task_id] for task_id in ids if task_id in records]
 
     def count_prunable(self, older_than: timedelta) -> int:
-        return int(self._rows("count_prunable", before=self._before(older_than))[0][0])
+        return int(self._rows("count_prunable", now=self._now(), age=self._age(older_than))[0]["tasks"])
 
     def prune(self, records: Sequence[TaskRecord]) -> int:
+        ended = {record.task.id: record for record in records if record.task.status.is_final}
         with self._writing() as db:
-            return remove_records(db, _QUERIES, records)
+            # Held first: what is added to a task after it was compared would be removed unseen.
+            db.execute(self._queries["prune_lock"], {"ids": self._array(ended)})
+            standing = self._records(db, list(ended))
+            same = self._array([task_id for task_id, record in standing.items() if record == ended[task_id]])
+            for part in self.PRUNED:
+                db.execute(self._queries[f"prune_{part}"], {"ids": same})
+            gone = db.execute(self._queries["prune_tasks"], {"ids": same})
+        return gone.rowcount
 
     def prune_traces(self, older_than: timedelta, *, limit: int = 1000) -> int:
         with self._writing() as db:
-            return remove_traces(db, _QUERIES, self._before(older_than), limit)
+            values = {"now": self._now(), "age": self._age(older_than), "limit": limit}
+            gone = [db.execute(self._queries[f"prune_{kind}"], values) for kind in ("firings", "terms")]
+        return sum(cursor.rowcount for cursor in gone)
+
+    def _records(self, db: Database, ids: Sequence[str]) -> dict[str, TaskRecord]:
+        """All that is kept of each of these tasks that is there."""
+        values = {"ids": self._array(ids)}
+        parts = (
+            ("history_many", self._codec.transition_from_row),
+            ("notes_many", self._codec.note_from_row),
+            ("commands_many", self._codec.command_from_row),
+        )
+        kept: dict[str, list[list[Any]]] = {task_id: [[] for _ in parts] for task_id in ids}
+        tasks = [self._codec.snapshot_from_row(row) for row in db.execute(self._queries["get_many"], values).fetchall()]
+        for place, (query, read) in enumerate(parts):
+            for row in db.execute(self._queries[query], values).fetchall():
+                kept[row["task_id"]][place].append(read(row))
+        return {task.id: TaskRecord(task, *(tuple(part) for part in kept[task.id])) for task in tasks}
 
     # --- leases ------------------------------------------------------------------------------------------
 
-    def renew(self, term: str, ids: Iterable[str], ttl: timedelta) -> set[str]:
-        listed = codec.to_json(list(ids))
-        values = {"term": term, "ids": listed, "ttl": codec.span_to_micros(ttl)}
-        with self._writing(is_urgent=True) as db:
-            values["now"] = self._now()
-            db.execute(_QUERIES["renew"], values)
-            db.execute(_QUERIES["renew_node"], values)
-            return {row["value"] for row in db.execute(_QUERIES["renew_missing"], values).fetchall()}
-
-    def touch(self, term: str, beats: Sequence[Beat]) -> None:
-        rows, refused = codec.beats_to_columns(beats, term)
-        if rows:
-            with self._writing() as db:
-                db.executemany(_QUERIES["touch"], rows)
-        # Last: one task's bad number must not hide the others' heartbeats.
-        if refused:
-            raise Refused(refused)
-
     def leases(self, ids: Iterable[str] | None = None) -> list[Lease]:
-        now = self._now()
         if ids is None:
-            rows = self._rows("leases", now=now)
+            rows = self._rows("leases", now=self._now())
         else:
-            rows = self._rows("leases_ids", now=now, ids=codec.to_json(list(ids)))
-        return [codec.lease_from_row(row) for row in rows]
-
-    def adopt(
-        self, old_term: str, new_term: str, ids: Iterable[str], ttl: timedelta, event_id: str
-    ) -> list[TaskSnapshot]:
-        values = {"old_term": old_term, "new_term": new_term, "event_id": event_id}
-        values["ids"] = codec.to_json(list(ids))
-        with self._writing() as db:
-            now = self._now()
-            grant = {"new_term": new_term, "now": now, "ttl": codec.span_to_micros(ttl)}
-            for row in db.execute(_QUERIES["adopt"], values).fetchall():
-                task = {"id": row["task_id"]}
-                db.execute(_QUERIES["adopt_lease"], task | grant)
-                db.execute(_QUERIES["adopt_task"], task)
-                db.execute(_QUERIES["append"], _adopted(row["task_id"], old_term, new_term, event_id, now))
-            db.execute(_QUERIES["adopt_commands"], values)
-            return _done(db, "adopt_done", values)
-
-    def expire(self, ids: Iterable[str], event_id: str, *, actor: str, reason: str | None = None) -> list[TaskSnapshot]:
-        values = {"ids": codec.to_json(list(ids)), "event_id": event_id, "lost": Status.LOST}
-        with self._writing() as db:
-            now = self._now()
-            for row in db.execute(_QUERIES["expire"], values | {"now": now}).fetchall():
-                end = {"id": row["id"], "version": row["version"] + 1, "now": now, "lost": Status.LOST}
-                step = (row["id"], end["version"], row["status"], Status.LOST, now, actor, event_id, reason, now)
-                db.execute(_QUERIES["expire_task"], end)
-                db.execute(_QUERIES["save_transition"], step)
-                db.execute(_QUERIES["save_end_lease"], {"id": row["id"]})
-            return _done(db, "expire_done", values)
+            rows = self._rows("leases_ids", now=self._now(), ids=self._array(ids))
+        return [self._codec.lease_from_row(row) for row in rows]
 
     # --- commands ----------------------------------------------------------------------------------------
-
-    def submit_command(self, command: Command) -> None:
-        columns = codec.command_to_columns(command)
-        with self._writing() as db:
-            if db.execute(_QUERIES["submit_command_done"], columns).fetchone() is not None:
-                return
-            if db.execute(_QUERIES["submit_command"], columns).rowcount == 0:
-                raise Refused(f"no task {command.task_id}: nothing to {command.action}")
-
-    def claim_commands(self, node: str, term: str, *, lease: timedelta, limit: int = 100) -> list[Command]:
-        # Polled all the time and mostly in vain: look first, without the write lock.
-        if not self._rows("claim_commands", node=node, now=self._now(), limit=1):
-            return []
-        with self._writing() as db:
-            now = self._now()
-            open_ones = db.execute(_QUERIES["claim_commands"], {"node": node, "now": now, "limit": limit})
-            ids = {"ids": codec.to_json([row["id"] for row in open_ones.fetchall()])}
-            claim = {"term": term, "now": now, "ttl": codec.span_to_micros(lease)}
-            db.execute(_QUERIES["claim_commands_lease"], ids | claim)
-            rows = db.execute(_QUERIES["claim_commands_read"], ids).fetchall()
-        return [codec.command_from_row(row) for row in rows]
 
     def complete_command(self, command_id: str, outcome: str, detail: str | None = None) -> None:
         self._write("complete_command", id=command_id, outcome=outcome, detail=detail, now=self._now())
@@ -205,48 +187,50 @@ class TableStore(TaskStore):
         self._write("release_command", id=command_id)
 
     def commands(self, task_id: str) -> list[Command]:
-        return [codec.command_from_row(row) for row in self._rows("commands", id=task_id)]
+        return [self._codec.command_from_row(row) for row in self._rows("commands", id=task_id)]
 
     # --- schedules, nodes, deployment --------------------------------------------------------------------
 
     def claim_firing(self, name: str, key: str | None, planned: datetime, *, node: str, event_id: str) -> bool:
-        firing = {"name": name, "key": key, "planned": codec.to_micros(planned), "node": node}
+        firing = {"name": name, "key": key, "planned": self._codec.moment_in(planned), "node": node}
         with self._writing() as db:
-            db.execute(_QUERIES["claim_firing"], firing | {"event_id": event_id, "now": self._now()})
-            held = db.execute(_QUERIES["claim_firing_event"], firing).fetchone()
+            db.execute(self._queries["claim_firing"], firing | {"event_id": event_id, "now": self._now()})
+            held = db.execute(self._queries["claim_firing_event"], firing).fetchone()
         return bool(held["event_id"] == event_id)
 
     def register_term(self, term: TermRecord, node: NodeRecord) -> None:
         with self._writing() as db:
-            db.execute(_QUERIES["register_term"], codec.term_to_columns(term))
-            db.execute(_QUERIES["register_term_node"], codec.node_to_columns(node, self._now()))
+            db.execute(self._queries["register_term"], self._codec.term_to_columns(term))
+            db.execute(self._queries["register_term_node"], self._codec.node_to_columns(node, self._now()))
 
     def terms(self, node: str) -> list[TermRecord]:
-        return [codec.term_from_row(row) for row in self._rows("terms", node=node)]
+        return [self._codec.term_from_row(row) for row in self._rows("terms", node=node)]
 
     def nodes(self) -> list[NodeRecord]:
-        return [codec.node_from_row(row) for row in self._rows("nodes", now=self._now())]
+        return [self._codec.node_from_row(row) for row in self._rows("nodes", now=self._now())]
 
     def declare_buckets(self, node: str, buckets: frozenset[int] | None) -> None:
         with self._writing() as db:
-            now = self._now()
-            db.execute(_QUERIES["declare_buckets_none"], {"node": node})
-            db.executemany(_QUERIES["declare_buckets"], [(bucket, node, now) for bucket in buckets or ()])
+            db.execute(self._queries["declare_buckets_none"], {"node": node})
+            declared = {"node": node, "buckets": self._array(sorted(buckets or ())), "now": self._now()}
+            db.execute(self._queries["declare_buckets"], declared)
 
     def declarations(self) -> list[BucketDeclaration]:
-        return [codec.declaration_from_row(row) for row in self._rows("declarations")]
+        return [self._codec.declaration_from_row(row) for row in self._rows("declarations")]
 
     def publish_catalogue(self, node: str, entries: Sequence[CatalogueEntry]) -> None:
-        rows = [codec.catalogue_entry_to_columns(entry) | {"node": node} for entry in entries]
+        rows = [self._codec.catalogue_entry_to_columns(entry) | {"node": node} for entry in entries]
         with self._writing() as db:
-            db.execute(_QUERIES["publish_catalogue_none"], {"node": node})
-            db.executemany(_QUERIES["publish_catalogue"], rows)
+            db.execute(self._queries["publish_catalogue_none"], {"node": node})
+            if rows:
+                db.executemany(self._queries["publish_catalogue"], rows)
 
     def catalogue(self, node: str | None = None) -> list[CatalogueEntry]:
-        return [codec.catalogue_entry_from_row(row) for row in self._rows("catalogue", node=node)]
+        return [self._codec.catalogue_entry_from_row(row) for row in self._rows("catalogue", node=node)]
 
     def deployment(self) -> Deployment:
-        return Deployment(*self._rows("deployment")[0])
+        row = self._rows("deployment")[0]
+        return Deployment(row["num_buckets"], row["schema_version"], row["oldest_code"])
 
     def record_num_buckets(self, num_buckets: int) -> Deployment:
         self._write("record_num_buckets", num_buckets=num_buckets)
@@ -254,64 +238,31 @@ class TableStore(TaskStore):
 
     # --- calls -------------------------------------------------------------------------------------------
 
-    def _now(self) -> int:
-        return codec.to_micros(self._clock())
-
-    def _before(self, age: timedelta) -> int:
-        return max(0, self._now() - codec.span_to_micros(age))
-
-    def _reading(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
-        return self._session().reading()
-
-    def _writing(self, *, is_urgent: bool = False) -> contextlib.AbstractContextManager[sqlite3.Connection]:
-        """A transaction; an urgent one is not made to wait for upkeep."""
-        del is_urgent
-        return self._session().writing()
-
-    def _rows(self, query: str, **values: Any) -> list[sqlite3.Row]:
+    def _rows(self, query: str, **values: Any) -> list[Any]:
         with self._reading() as db:
-            return db.execute(_QUERIES[query], values).fetchall()
+            return db.execute(self._queries[query], values).fetchall()
 
     def _write(self, query: str, **values: Any) -> None:
         with self._writing() as db:
-            db.execute(_QUERIES[query], values)
+            db.execute(self._queries[query], values)
 
+    def _age(self, span: timedelta) -> Any:
+        return self._codec.span_in(min(span, _OLDEST))
 
-def render_query(query: TaskQuery) -> tuple[str, dict[str, Any]]:
-    """The SQL of a query and its values: one named condition for each that is asked for."""
-    values = {name: _value(value) for name, value in _asked(query).items()}
-    conditions = [_QUERIES[f"query_{name}"] for name in values] or [_QUERIES["query_any"]]
-    text = _QUERIES["query"].replace("{conditions}", " AND ".join(conditions))
-    return text, values | {"limit": query.limit}
+    def _render(self, query: TaskQuery) -> tuple[str, dict[str, Any]]:
+        """The SQL of a query and its values: one named condition for each that is asked for."""
+        values = {name: self._condition(value) for name, value in _asked(query).items()}
+        conditions = [self._queries[f"query_{name}"] for name in values] or [self._queries["query_any"]]
+        text = self._queries["query"].replace("{conditions}", " AND ".join(conditions))
+        return text, values | {"limit": query.limit}
+
+    def _condition(self, value: Any) -> Any:
+        if isinstance(value, frozenset):
+            return self._array(sorted(value))
+        return self._codec.moment_in(value) if isinstance(value, datetime) else value
 
 
 def _asked(query: TaskQuery) -> dict[str, Any]:
     asked = {field.name: getattr(query, field.name) for field in fields(query) if field.name != "limit"}
     asked["tags"] = asked["tags"] or None
     return {name: value for name, value in asked.items() if value is not None}
-
-
-def _value(value: Any) -> Any:
-    if isinstance(value, frozenset):
-        return codec.to_json(sorted(value))
-    return codec.to_micros(value) if isinstance(value, datetime) else value
-
-
-def _adopted(task_id: str, old_term: str, new_term: str, event_id: str, now: int) -> dict[str, Any]:
-    """The note of an adoption, by which a repeated call knows its own work."""
-    return {
-        "task_id": task_id,
-        "kind": "adopted",
-        "at": now,
-        "actor": new_term,
-        "event_id": event_id,
-        "detail": f"from {old_term}",
-        "stored_at": now,
-    }
-
-
-def _done(db: sqlite3.Connection, query: str, values: dict[str, Any]) -> list[TaskSnapshot]:
-    """The tasks, as they stand now, that an event has written, in this call or in an earlier one."""
-    ids = [row["task_id"] for row in db.execute(_QUERIES[query], values).fetchall()]
-    rows = db.execute(_QUERIES["get_many"], {"ids": codec.to_json(ids)}).fetchall()
-    return [codec.snapshot_from_row(row) for row in rows]

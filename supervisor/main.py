@@ -70,7 +70,7 @@ def _run_node(settings: Settings, url: str) -> BaseException | None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # a run takes two descriptors here
     settings = replace(settings, worker_open_files=soft)
-    with open_store(url, checkpoints=True) as store:
+    with open_store(url, serving=True) as store:
         controller = Controller(store=store, settings=settings)
         while (number := _next_signal()) not in END:
             if controller.fault is not None:

@@ -157,22 +157,32 @@ SELECT task_id, version, source, target, at, actor, event_id, reason, stored_at
 FROM transitions WHERE task_id = :id ORDER BY version
 
 -- name: append
--- One note; a second one of the same event is ignored.
+-- One note on a task that is there; a second one of the same event is ignored.
 INSERT INTO notes (task_id, kind, at, actor, event_id, detail, stored_at)
-VALUES (:task_id, :kind, :at, :actor, :event_id, :detail, :stored_at)
+SELECT t.id, :kind, :at, :actor, :event_id, :detail, :now FROM tasks AS t WHERE t.id = :task_id
 ON CONFLICT (task_id, event_id) DO NOTHING
+
+-- name: history_many
+-- The transitions of the tasks of a list.
+SELECT task_id, version, source, target, at, actor, event_id, reason, stored_at
+FROM transitions WHERE task_id IN (SELECT value FROM json_each(:ids)) ORDER BY task_id, version
 
 -- name: notes
 -- A task's notes as they came in.
 SELECT task_id, kind, at, actor, event_id, detail, stored_at FROM notes WHERE task_id = :id ORDER BY number
 
+-- name: notes_many
+-- The notes of the tasks of a list.
+SELECT task_id, kind, at, actor, event_id, detail, stored_at
+FROM notes WHERE task_id IN (SELECT value FROM json_each(:ids)) ORDER BY number
+
 -- name: stats
 -- How many tasks stand in each status.
-SELECT status, count(*) FROM tasks GROUP BY status
+SELECT status, count(*) AS tasks FROM tasks GROUP BY status
 
 -- name: stats_buckets
 -- The same, for some buckets.
-SELECT status, count(*) FROM tasks WHERE bucket IN (SELECT value FROM json_each(:buckets)) GROUP BY status
+SELECT status, count(*) AS tasks FROM tasks WHERE bucket IN (SELECT value FROM json_each(:buckets)) GROUP BY status
 
 -- name: bucket_loads
 -- Open work per bucket; NULL, the keyless work, sorts first.
@@ -189,11 +199,15 @@ GROUP BY t.bucket ORDER BY t.bucket
 
 -- name: prunable
 -- The final tasks that ended first.
-SELECT id FROM tasks INDEXED BY tasks_ended WHERE status IN ({final}) AND ended_at < :before ORDER BY ended_at LIMIT :limit
+SELECT id FROM tasks INDEXED BY tasks_ended WHERE status IN ({final}) AND ended_at < :now - :age ORDER BY ended_at LIMIT :limit
 
 -- name: count_prunable
 -- How many final tasks ended before a time.
-SELECT count(*) FROM tasks INDEXED BY tasks_ended WHERE status IN ({final}) AND ended_at < :before
+SELECT count(*) AS tasks FROM tasks INDEXED BY tasks_ended WHERE status IN ({final}) AND ended_at < :now - :age
+
+-- name: prune_lock
+-- The tasks of a list; the transaction that reads them holds the whole file already.
+SELECT id FROM tasks WHERE id IN (SELECT value FROM json_each(:ids))
 
 -- name: prune_tags
 -- Their tags.
@@ -222,7 +236,7 @@ DELETE FROM commands WHERE task_id IN (SELECT value FROM json_each(:ids))
 -- Old planned instants; the newest of each schedule and key stays, or it could be claimed again.
 DELETE FROM firings WHERE rowid IN (
     SELECT f.rowid FROM firings AS f
-    WHERE f.claimed_at < :before AND EXISTS (
+    WHERE f.claimed_at < :now - :age AND EXISTS (
         SELECT 1 FROM firings AS later
         WHERE later.name = f.name AND later.planned > f.planned
             AND ifnull(later.key, '') = ifnull(f.key, '') AND (later.key IS NULL) = (f.key IS NULL)
@@ -234,7 +248,7 @@ DELETE FROM firings WHERE rowid IN (
 -- Old lives of supervisors that hold no lease and are not their node's current one.
 DELETE FROM terms WHERE number IN (
     SELECT number FROM terms
-    WHERE started_at < :before AND term NOT IN (SELECT term FROM leases) AND term NOT IN (SELECT term FROM nodes)
+    WHERE started_at < :now - :age AND term NOT IN (SELECT term FROM leases) AND term NOT IN (SELECT term FROM nodes)
     ORDER BY number LIMIT :limit
 )
 
@@ -353,6 +367,11 @@ WHERE id = :id AND finished_at IS NULL
 SELECT id, task_id, action, issued_by, issued_at, reason, claimed_by, claimed_until, finished_at, outcome, detail
 FROM commands WHERE task_id = :id ORDER BY issued_at, id
 
+-- name: commands_many
+-- The requests for the tasks of a list.
+SELECT id, task_id, action, issued_by, issued_at, reason, claimed_by, claimed_until, finished_at, outcome, detail
+FROM commands WHERE task_id IN (SELECT value FROM json_each(:ids)) ORDER BY issued_at, id
+
 -- name: claim_firing
 -- A planned instant; the first claim stands.
 INSERT INTO firings (name, key, planned, node, event_id, claimed_at)
@@ -388,8 +407,8 @@ SELECT
 FROM nodes ORDER BY node
 
 -- name: declare_buckets
--- One bucket of a node's declaration.
-INSERT INTO node_buckets (bucket, node, updated_at) VALUES (?, ?, ?)
+-- A node's declaration.
+INSERT INTO node_buckets (bucket, node, updated_at) SELECT value, :node, :now FROM json_each(:buckets)
 
 -- name: declare_buckets_none
 -- The end of a node's former declaration.

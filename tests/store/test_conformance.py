@@ -1,4 +1,4 @@
-"""Both stores of this package keep the contract."""
+"""All stores of this package keep the contract."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ import pytest
 
 from chong.store.conformance import StoreContract
 from chong.store.memory import InMemoryTaskStore
+from chong.store.postgres import PostgresTaskStore
 from chong.store.specimens import SetClock
 from chong.store.sqlite import SqliteTaskStore
 
@@ -22,3 +23,12 @@ class TestSqlite(StoreContract):
 
     def make_store(self, clock: SetClock) -> SqliteTaskStore:
         return SqliteTaskStore(self.path, clock=clock, checkpoints=True)
+
+
+class TestPostgres(StoreContract):
+    @pytest.fixture(autouse=True)
+    def place(self, database: str):
+        self.address = database
+
+    def make_store(self, clock: SetClock) -> PostgresTaskStore:
+        return PostgresTaskStore(self.address, clock=clock)

@@ -16,7 +16,6 @@ from chong.store import schema
 from chong.store.errors import ChongError, ConfigurationError, StoreError, StoreUnavailable
 from chong.store.mounts import network_file_system
 from chong.store.query import TaskQuery
-from chong.store.session import Session
 from chong.store.specimens import (
     START,
     TERM,
@@ -31,8 +30,9 @@ from chong.store.specimens import (
     term_record,
 )
 from chong.store.sqlite import SqliteTaskStore
+from chong.store.sqlite_session import Session
+from chong.store.sqlite_tables import DIALECT
 from chong.store.states import Status
-from chong.store.tables import _QUERIES, render_query
 
 LIMIT = 10.0
 
@@ -147,7 +147,7 @@ class TestPlans:
     @pytest.mark.parametrize("conditions", CONDITIONS.values(), ids=CONDITIONS)
     def test_every_condition_is_served_by_an_index(self, store, conditions):
         """Tasks and leases are searched; only without any condition the newest are walked in order."""
-        plan = self.plan(store, *render_query(TaskQuery(**conditions)))
+        plan = self.plan(store, *store._render(TaskQuery(**conditions)))
         reads = [line for line in plan if line.split()[1] in {"t", "l"}]
         assert len(reads) == 2
         walks = [line for line in reads if not line.startswith("SEARCH")]
@@ -173,22 +173,22 @@ class TestPlans:
     def test_a_query_uses_its_index(self, store, query, table, index):
         """And scans no table that grows."""
         values = dict.fromkeys(
-            ("id", "part", "part_end", "tail", "tail_end", "limit", "unique_key", "before", "node", "now", "old_term"),
+            ("id", "part", "part_end", "tail", "tail_end", "limit", "unique_key", "age", "node", "now", "old_term"),
             1,
         )
-        plan = self.plan(store, _QUERIES[query], values | {"ids": "[]", "buckets": "[]"})
+        plan = self.plan(store, DIALECT.queries[query], values | {"ids": "[]", "buckets": "[]"})
         assert any(line.startswith(f"SEARCH {table} ") and index in line for line in plan)
         assert [line for line in plan if line.startswith(f"SCAN {table}")] == []
 
     def test_open_work_is_counted_without_the_finished(self, store):
         """However many tasks have ended."""
-        plan = self.plan(store, _QUERIES["bucket_loads"], {"now": 1})
+        plan = self.plan(store, DIALECT.queries["bucket_loads"], {"now": 1})
         assert plan[0] == "SCAN t USING INDEX tasks_open"
 
     @pytest.mark.parametrize("part", ["tags", "transitions", "notes", "commands", "tasks"])
     def test_pruning_scans_nothing(self, store, part):
         """It runs beside the work."""
-        plan = self.plan(store, _QUERIES[f"prune_{part}"], {"ids": "[]"})
+        plan = self.plan(store, DIALECT.queries[f"prune_{part}"], {"ids": "[]"})
         assert [line for line in plan if line.startswith("SCAN") and "VIRTUAL" not in line] == []
 
 

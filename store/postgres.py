@@ -1,0 +1,176 @@
+"""The store of several machines: one PostgreSQL database, whose clock judges all leases."""
+
+import contextlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from chong.store import postgres_schema
+from chong.store.codec import NATIVE, Codec
+from chong.store.errors import Refused, StoreUnavailable
+from chong.store.model import Beat, Command, Save, TaskSnapshot
+from chong.store.postgres_saving import SaveBatch
+from chong.store.postgres_session import Connection, Pool, Statements, parsed
+from chong.store.queries import load_queries, with_percent
+from chong.store.states import Status
+from chong.store.tables import Clock, Dialect, TableStore
+
+_AFTER_ALL = "\U0010ffff"
+_LOWEST = "00000000-0000-0000-0000-000000000000"
+_HIGHEST = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
+_PART = re.compile(r"[0-9a-f-]*\Z")
+
+
+def dialect(now: str) -> Dialect:
+    """`now`: what the clock is called in SQL."""
+    queries = {name: with_percent(text) for name, text in load_queries("postgres", now=now).items()}
+    return Dialect(queries, Codec(NATIVE), list)
+
+
+SERVER_CLOCK = dialect("clock_timestamp()")
+
+
+def check_address(address: str) -> None:
+    """ConfigurationError for what cannot be an address, whether or not a server is there."""
+    parsed(address)
+
+
+class PostgresTaskStore(TableStore):
+    """Connects at once, so that a wrong address is told before anything else happens.
+
+    address: `postgresql://user@host:5432/database?option=value`, or libpq's `key=value` words.
+    create: make or upgrade the tables where they are missing or older than this code.
+    patient: a server that is away now is no error yet; each call tries again.
+    deadline: seconds that a call may take, and that `close()` waits for calls under way.
+    clock: for tests, in place of the server's.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        clock: Clock | None = None,
+        create: bool = True,
+        patient: bool = False,
+        deadline: float = 5.0,
+    ) -> None:
+        self._dialect = SERVER_CLOCK if clock is None else dialect(":now::timestamptz")
+        super().__init__(self._dialect)
+        self._create = create
+        parts = parsed(address)
+        self._calls = Pool(parts, deadline=deadline, clock=clock, check=self._recognise)
+        # A connection of their own: renewals wait for no other call of this process.
+        self._renewals = Pool(parts, deadline=deadline, size=1, clock=clock, check=self._recognise)
+        try:
+            with self._calls.reading():
+                pass
+        except StoreUnavailable:
+            if not patient:
+                self.close()
+                raise
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._calls.close()
+        self._renewals.close()
+
+    def _recognise(self, connection: Connection) -> None:
+        postgres_schema.recognise(connection, self._calls.label, create=self._create)
+
+    def _now(self) -> None:
+        """The server's clock, or the one that stands in for it, is in every query."""
+
+    def _reading(self) -> contextlib.AbstractContextManager[Statements]:
+        return self._calls.reading()
+
+    def _writing(self) -> contextlib.AbstractContextManager[Statements]:
+        return self._calls.writing(self._queries["limits"])
+
+    # --- tasks -------------------------------------------------------------------------------------------
+
+    def save_many(self, saves: Sequence[Save]) -> list[Exception | None]:
+        if not saves:
+            return []
+        return SaveBatch(self._dialect, self._writing, self._reading).write(saves)
+
+    def get(self, task_id: str) -> TaskSnapshot | None:
+        return super().get(task_id) if _is_id(task_id) else None
+
+    def find(self, part: str, *, limit: int = 10) -> list[TaskSnapshot]:
+        if _PART.match(part) is None or len(part) > len(_LOWEST):
+            return []
+        tail, rest = part[::-1], len(part)
+        bounds = {"low": part + _LOWEST[rest:], "high": part + _HIGHEST[rest:]}
+        if not (_is_id(bounds["low"]) and _is_id(bounds["high"])):
+            # No beginning of an id, but it may be an end: a range without members.
+            bounds = {"low": _HIGHEST, "high": _LOWEST}
+        rows = self._rows("find", **bounds, tail=tail, tail_end=tail + _AFTER_ALL, limit=limit)
+        return [self._codec.snapshot_from_row(row) for row in rows]
+
+    # --- leases ------------------------------------------------------------------------------------------
+
+    def renew(self, term: str, ids: Iterable[str], ttl: timedelta) -> set[str]:
+        with self._renewals.writing(self._queries["limits"]) as db:
+            missing = db.execute(self._queries["renew"], {"term": term, "ids": list(ids), "ttl": ttl})
+        return {row["id"] for row in missing.fetchall()}
+
+    def touch(self, term: str, beats: Sequence[Beat]) -> None:
+        rows, refused = self._codec.beats_to_columns(beats, term)
+        refused = self._touch(term, rows) or refused
+        # Last: one task's bad number must not hide the others' heartbeats.
+        if refused:
+            raise Refused(refused)
+
+    def _touch(self, term: str, rows: Sequence[Mapping[str, Any]]) -> str | None:
+        """Write what can be written; gives what is wrong with the last one that cannot."""
+        if not rows:
+            return None
+        columns = {name: [row[name] for row in rows] for name in ("task_id", "heartbeat_at", "progress", "usage")}
+        try:
+            self._write("touch", term=term, **columns)
+        except Refused as error:
+            if len(rows) == 1:
+                return f"task {rows[0]['task_id']}: {error}"
+            half = len(rows) // 2
+            first = self._touch(term, rows[:half])
+            return self._touch(term, rows[half:]) or first
+        return None
+
+    def adopt(
+        self, old_term: str, new_term: str, ids: Iterable[str], ttl: timedelta, event_id: str
+    ) -> list[TaskSnapshot]:
+        values = {"old_term": old_term, "new_term": new_term, "ids": list(ids), "ttl": ttl, "event_id": event_id}
+        return self._handed("adopt_lock", "adopt", "adopt_commands", "adopt_done", values=values)
+
+    def expire(self, ids: Iterable[str], event_id: str, *, actor: str, reason: str | None = None) -> list[TaskSnapshot]:
+        values = {"ids": list(ids), "event_id": event_id, "actor": actor, "reason": reason, "lost": Status.LOST.value}
+        return self._handed("expire_lock", "expire", "expire_done", values=values)
+
+    def _handed(self, *queries: str, values: Mapping[str, Any]) -> list[TaskSnapshot]:
+        """Run them in one transaction; gives the tasks that the last one names."""
+        with self._writing() as db:
+            *_, done = [db.execute(self._queries[query], values) for query in queries]
+        return [self._codec.snapshot_from_row(row) for row in done.fetchall()]
+
+    # --- commands ----------------------------------------------------------------------------------------
+
+    def submit_command(self, command: Command) -> None:
+        with self._writing() as db:
+            known = db.execute(self._queries["submit_command"], self._codec.command_to_columns(command))
+        if not known.fetchall():
+            raise Refused(f"no task {command.task_id}: nothing to {command.action}")
+
+    def claim_commands(self, node: str, term: str, *, lease: timedelta, limit: int = 100) -> list[Command]:
+        with self._writing() as db:
+            claimed = db.execute(
+                self._queries["claim_commands"], {"node": node, "term": term, "ttl": lease, "limit": limit}
+            )
+        return [self._codec.command_from_row(row) for row in claimed.fetchall()]
+
+
+def _is_id(text: str) -> bool:
+    return _ID.match(text) is not None

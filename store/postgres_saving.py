@@ -1,0 +1,130 @@
+"""Writing a batch of saves to PostgreSQL: one round trip, and a verdict for each of them."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from chong.store.errors import ConcurrencyConflict, Refused, UniqueKeyTaken
+from chong.store.model import Save, TaskSnapshot
+from chong.store.saving import check_chain, conflict_of, is_chain
+from chong.store.tables import Database, Dialect
+
+# A key that was taken when a task was to be stored, and is free when the reason is looked for.
+_TRIES = 5
+
+
+def columns_of(saves: Sequence[Save], dialect: Dialect) -> dict[str, list[Any]]:
+    """The arrays of `save_rows` and `save_consequences`."""
+    codec = dialect.codec
+    rows = [codec.snapshot_to_columns(save.snapshot) | _expectations(save) for save in saves]
+    steps = [codec.transition_to_columns(step, None) for save in saves for step in save.transitions]
+    ends = [(save.snapshot.id, done.command_id, done.outcome, done.detail) for save in saves for done in save.completes]
+    columns = {name: [row[name] for row in rows] for name in rows[0] if name != "tail"}
+    columns |= _transposed("step", ("task", "version", "source", "target", "at", "actor", "event", "reason"), steps)
+    columns |= _transposed("done", ("task", "command", "outcome", "detail"), ends)
+    columns["lease_ttl"] = [None if save.lease is None else codec.span_in(save.lease.ttl) for save in saves]
+    return columns
+
+
+def _expectations(save: Save) -> dict[str, Any]:
+    snapshot, lease = save.snapshot, save.lease
+    return {
+        "expect_version": save.expect_version,
+        "expect_attempt": snapshot.attempt - (lease is not None),
+        "has_trail": bool(save.transitions),
+        "source": save.transitions[0].source if save.transitions else None,
+        "owner": snapshot.lease_owner,
+        "lease_term": None if lease is None else lease.term,
+        "is_run": snapshot.status.is_run,
+    }
+
+
+def _transposed(prefix: str, names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> dict[str, list[Any]]:
+    return {f"{prefix}_{name}": [row[place] for row in rows] for place, name in enumerate(names)}
+
+
+class SaveBatch:
+    """The saves of one call; `writing` and `reading` give a transaction and a look."""
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        writing: Callable[[], AbstractContextManager[Database]],
+        reading: Callable[[], AbstractContextManager[Database]],
+    ) -> None:
+        self._dialect = dialect
+        self._queries = dialect.queries
+        self._writing = writing
+        self._reading = reading
+
+    def write(self, saves: Sequence[Save]) -> list[Exception | None]:
+        first: dict[str, Save] = {}
+        for save in saves:
+            first.setdefault(save.snapshot.id, save)
+        verdicts = self._verdicts(list(first.values()), _TRIES)
+        return [
+            verdicts[save.snapshot.id]
+            if first[save.snapshot.id] is save
+            else ConcurrencyConflict(save.snapshot.id, "occurs twice in one batch")
+            for save in saves
+        ]
+
+    def _verdicts(self, saves: Sequence[Save], tries: int) -> dict[str, Exception | None]:
+        try:
+            written = self._written([save for save in saves if is_chain(save)])
+        except (Refused, TypeError, ValueError, RecursionError) as error:
+            # A value that cannot be stored refuses its own save, not those beside it.
+            if len(saves) > 1:
+                half = len(saves) // 2
+                return self._verdicts(saves[:half], tries) | self._verdicts(saves[half:], tries)
+            task = saves[0].snapshot.id
+            return {task: Refused(f"task {task}: cannot be stored: {' '.join(str(error).split())[:300]}")}
+        left = [save for save in saves if save.snapshot.id not in written]
+        return dict.fromkeys(written) | {save.snapshot.id: self._why_not(save, tries) for save in left}
+
+    def _written(self, saves: Sequence[Save]) -> set[str]:
+        if not saves:
+            return set()
+        columns = columns_of(saves, self._dialect)
+        with self._writing() as db:
+            ids = {"ids": columns["id"]}
+            db.execute(self._queries["save_lock_leases"], ids)
+            db.execute(self._queries["save_lock_tasks"], ids)
+            # In this order: a key is free within the batch that ends its holder.
+            done = [db.execute(self._queries[query], columns) for query in ("save_update", "save_insert")]
+        return {row["id"] for cursor in done for row in cursor.fetchall()}
+
+    def _why_not(self, save: Save, tries: int) -> Exception | None:
+        snapshot = save.snapshot
+        try:
+            with self._reading() as db:
+                row = db.execute(self._queries["save_standing"], {"ids": [snapshot.id]}).fetchone()
+                conflict = conflict_of(save, row)
+                if conflict is not None:
+                    return None if self._is_in_place(db, save) else conflict
+                check_chain(save, row)
+                self._check_unique_key(db, snapshot)
+        except Refused as refused:
+            return refused
+        # What stood in the way has gone since.
+        if tries:
+            return self._verdicts([save], tries - 1)[snapshot.id]
+        return ConcurrencyConflict(snapshot.id, "changes faster than it can be written")
+
+    def _is_in_place(self, db: Database, save: Save) -> bool:
+        """Whether this very save was written before, and only its answer was lost."""
+        snapshot = save.snapshot
+        if not save.transitions:
+            columns = self._dialect.codec.snapshot_to_columns(snapshot)
+            return db.execute(self._queries["save_same"], columns).fetchone() is not None
+        last = save.transitions[-1]
+        found = db.execute(self._queries["save_event"], {"id": snapshot.id, "version": last.version}).fetchone()
+        return found is not None and bool(found["event_id"] == last.event_id)
+
+    def _check_unique_key(self, db: Database, snapshot: TaskSnapshot) -> None:
+        if snapshot.unique_key is None or snapshot.status.is_final:
+            return
+        wanted = {"unique_key": snapshot.unique_key, "id": snapshot.id}
+        holder = db.execute(self._queries["save_holder"], wanted).fetchone()
+        if holder is not None:
+            raise UniqueKeyTaken(snapshot.unique_key, holder["id"])

