@@ -1,0 +1,355 @@
+"""What the contract cannot see: many connections, processes that die, answers that are lost."""
+
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+import psycopg
+import pytest
+from pg_server import Server
+
+from chong.store.errors import ConcurrencyConflict, StoreUnavailable
+from chong.store.model import Beat, Completion
+from chong.store.postgres import PostgresTaskStore
+from chong.store.specimens import (
+    LATER_TERM,
+    NODE,
+    TERM,
+    TTL,
+    moved,
+    queued,
+    read,
+    request,
+    save_of,
+    stored_queued,
+    stored_run,
+    task_id,
+)
+from chong.store.states import Status
+
+WRITERS = 8
+LIMIT = 60.0
+
+
+def at_once(*calls: Callable[[], Any]) -> list[Any]:
+    """What they give, or raise, when all of them begin together."""
+    gate = threading.Barrier(len(calls))
+    answers: list[Any] = [None] * len(calls)
+
+    def run(place: int, call: Callable[[], Any]) -> None:
+        gate.wait(LIMIT)
+        try:
+            answers[place] = call()
+        except BaseException as error:
+            answers[place] = error
+
+    threads = [threading.Thread(target=run, args=pair) for pair in enumerate(calls)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LIMIT)
+    assert not any(thread.is_alive() for thread in threads)
+    return answers
+
+
+@pytest.fixture
+def stores(database: str) -> Iterator[list[PostgresTaskStore]]:
+    """Each as if in a process of its own."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(PostgresTaskStore(database, deadline=LIMIT)) for _ in range(WRITERS)]
+
+
+@pytest.fixture
+def store(stores: list[PostgresTaskStore]) -> PostgresTaskStore:
+    return stores[0]
+
+
+class TestSaves:
+    def test_one_of_eight_connections_saves_a_task(self, stores, store):
+        """The others get a conflict, and leave nothing behind."""
+        for number in range(1, 21):
+            task = stored_queued(store, number)
+            news = [moved(task, Status.CANCELLED, ended_at=datetime.now(UTC)) for _ in stores]
+            saves = [[save_of(task, new, event_id=f"writer-{place}")] for place, new in enumerate(news)]
+            answers = at_once(*(partial(each.save_many, save) for each, save in zip(stores, saves, strict=True)))
+            answers = [answer[0] for answer in answers]
+            assert sum(answer is None for answer in answers) == 1
+            assert sum(isinstance(answer, ConcurrencyConflict) for answer in answers) == WRITERS - 1
+            winner = answers.index(None)
+            assert store.history(task.id)[-1].event_id == f"writer-{winner}"
+
+    def test_overlapping_batches_do_not_deadlock(self, stores, store):
+        """All lock in one order, whatever the order of their saves; each task is written by one of them."""
+        tasks = [stored_run(store, number) for number in range(1, 41)]
+        shuffled = random.Random(7)
+
+        def batch(place: int) -> Callable[[], list[Exception | None]]:
+            order = shuffled.sample(tasks, len(tasks))
+            saves = [save_of(task, moved(task, Status.RUNNING), event_id=f"{task.id}:{place}") for task in order]
+            return lambda: [
+                (save.snapshot.id, verdict) for save, verdict in zip(saves, stores[place].save_many(saves), strict=True)
+            ]
+
+        answers = at_once(*(batch(place) for place in range(WRITERS)))
+        wins = [task for answer in answers for task, verdict in answer if verdict is None]
+        assert sorted(wins) == sorted(task.id for task in tasks)
+        assert {read(store, task).version for task in tasks} == {3}
+
+    def test_one_of_eight_gets_a_unique_key(self, stores, store):
+        """Whether or not the key was free a moment ago."""
+        holder = stored_queued(store, 500, unique_key="once")
+        end = save_of(holder, moved(holder, Status.CANCELLED, ended_at=datetime.now(UTC)))
+        news = [save_of(None, queued(number, unique_key="once")) for number in range(1, WRITERS)]
+        first, *rest = at_once(
+            lambda: store.save_many([end])[0],
+            *(lambda place=place, new=new: stores[place].save_many([new])[0] for place, new in enumerate(news, 1)),
+        )
+        assert first is None
+        assert sum(answer is None for answer in rest) <= 1
+        assert {type(answer).__name__ for answer in rest if answer is not None} <= {"UniqueKeyTaken"}
+
+
+class TestCommands:
+    def test_eight_consumers_claim_each_command_once(self, stores, store):
+        """None twice, none missed."""
+        run = stored_run(store)
+        for number in range(200):
+            store.submit_command(request(number, run))
+
+        def consume(place: int) -> list[str]:
+            claimed: list[str] = []
+            while found := stores[place].claim_commands(NODE, f"term-{place}", lease=TTL, limit=7):
+                claimed += [command.id for command in found]
+            return claimed
+
+        answers = at_once(*(lambda place=place: consume(place) for place in range(WRITERS)))
+        claimed = [command for answer in answers for command in answer]
+        # A consumer that met only locked rows has stopped early; what is left is still there for the next look.
+        claimed += consume(0)
+        assert sorted(claimed) == sorted(f"command-{number}" for number in range(200))
+
+    def test_a_claim_outlives_its_claimers_connection(self, stores, store, database):
+        """It is not taken before its lease, and taken after."""
+        run = stored_run(store)
+        store.submit_command(request(1, run))
+        lease = timedelta(seconds=1.5)
+        (claimed,) = stores[1].claim_commands(NODE, "dying", lease=lease)
+        with psycopg.connect(database, autocommit=True) as other:
+            other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+        found: list[Any] = []
+        while not found:
+            try:
+                found = stores[2].claim_commands(NODE, "next", lease=TTL)
+                early = found and datetime.now(UTC) < claimed.claimed_until
+            except StoreUnavailable:
+                continue
+        assert not early
+        assert [command.claimed_by for command in found] == ["next"]
+
+    def test_a_claimer_that_dies_in_its_transaction_has_claimed_nothing(self, store, database):
+        """The rows are free at once."""
+        run = stored_run(store)
+        store.submit_command(request(1, run))
+        with psycopg.connect(database) as dying:
+            dying.execute("UPDATE commands SET claimed_by = 'dying', claimed_until = now() + '1h', claim_ttl = '1h'")
+            assert store.claim_commands(NODE, "next", lease=TTL) == []
+            dying.pgconn.finish()
+        wait: list[Any] = []
+        while not wait:
+            wait = store.claim_commands(NODE, "next", lease=TTL)
+        assert len(wait) == 1
+
+
+class TestLeases:
+    def test_renewal_expiry_adoption_and_end_against_each_other(self, stores, store, database):
+        """A lease that ran out just now: whoever comes first, the task is in one of three states, and consistent.
+
+        A renewed one is never lost, an adopted one is held by its new term, an ended one stays ended.
+        """
+        outcomes = set()
+        for number in range(1, 301):
+            run = stored_run(store, number)
+            with psycopg.connect(database, autocommit=True) as other:
+                other.execute("UPDATE leases SET until = clock_timestamp() - interval '1 ms'")
+            end = save_of(run, moved(run, Status.SUCCEEDED, ended_at=datetime.now(UTC)), event_id="end")
+            renewed, expired, adopted, ended = at_once(
+                lambda run=run: stores[1].renew(TERM, [run.id], TTL),
+                lambda run=run, number=number: stores[2].expire([run.id], f"expire-{number}", actor="judge"),
+                lambda run=run, number=number: stores[3].adopt(TERM, LATER_TERM, [run.id], TTL, f"adopt-{number}"),
+                lambda end=end: stores[4].save_many([end])[0],
+            )
+            task, leases, trail = read(store, run), store.leases([run.id]), store.history(run.id)
+            assert isinstance(renewed, set), renewed
+            assert (bool(expired), task.status is Status.LOST) in {(True, True), (False, False)}
+            assert (ended is None) == (task.status is Status.SUCCEEDED)
+            assert (task.status in {Status.LOST, Status.SUCCEEDED}) == (leases == [])
+            assert trail[-1].target is task.status
+            if leases:
+                assert leases[0].term == (LATER_TERM if adopted else TERM)
+            outcomes.add((task.status, bool(adopted)))
+            if task.status is Status.STARTING:
+                store.expire([], "none", actor="judge")
+        assert len(outcomes) > 1
+
+    def test_renewing_a_thousand_runs_beside_their_ends_loses_none(self, stores, store):
+        """Ends take their leases away while they are renewed; the rest is renewed."""
+        runs = [stored_run(store, number) for number in range(1, 101)]
+        ends = [save_of(run, moved(run, Status.SUCCEEDED, ended_at=datetime.now(UTC))) for run in runs[::2]]
+        stop = threading.Event()
+
+        def renew() -> int:
+            times = 0
+            while not stop.is_set():
+                stores[1].renew(TERM, [run.id for run in runs], TTL)
+                times += 1
+            return times
+
+        def finish() -> list[Exception | None]:
+            verdicts = [stores[2].save_many(ends[at : at + 5]) for at in range(0, len(ends), 5)]
+            stop.set()
+            return [verdict for part in verdicts for verdict in part]
+
+        times, verdicts, _ = at_once(
+            renew, finish, lambda: stores[3].touch(TERM, [Beat(run.id, datetime.now(UTC)) for run in runs])
+        )
+        assert times > 0
+        assert verdicts == [None] * len(ends)
+        assert {lease.task_id for lease in store.leases()} == {run.id for run in runs[1::2]}
+
+
+CHILD = """
+import sys
+from datetime import UTC, datetime
+from chong.store.postgres import PostgresTaskStore
+from chong.store.specimens import moved, save_of, task_id
+from chong.store.states import Status
+
+with PostgresTaskStore(sys.argv[1], deadline=60) as store:
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for number in range(1, 51):
+        task = store.get(task_id(number))
+        if task.status is Status.QUEUED:
+            new = moved(task, Status.CANCELLED, ended_at=datetime.now(UTC))
+            if store.save_many([save_of(task, new, event_id=f"{sys.argv[2]}-{number}")])[0] is None:
+                print(number, flush=True)
+"""
+
+
+def test_processes_share_the_work_without_a_double(store, database):
+    """Each task is written by one of four processes."""
+    for number in range(1, 51):
+        stored_queued(store, number)
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", CHILD, database, str(place)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for place in range(4)
+    ]
+    try:
+        for child in children:
+            assert child.stdout.readline() == "ready\n"
+        for child in children:
+            child.stdin.write("go\n")
+            child.stdin.flush()
+        wins = [int(line) for child in children for line in child.stdout]
+        assert [child.wait(LIMIT) for child in children] == [0] * 4
+    finally:
+        for child in children:
+            child.kill()
+            child.communicate()
+    assert sorted(wins) == list(range(1, 51))
+
+
+class TestLostReplies:
+    """The server did it, and the answer never came: written again, it is done, not a conflict."""
+
+    @pytest.fixture
+    def twice(self, store) -> Callable[[Callable[[], Any]], Any]:
+        def call(write: Callable[[], Any]) -> Any:
+            write()
+            return write()
+
+        return call
+
+    def test_a_save(self, store, twice):
+        task = stored_queued(store)
+        new = moved(task, Status.CANCELLED, ended_at=datetime.now(UTC))
+        assert twice(lambda: store.save_many([save_of(task, new)])) == [None]
+        assert len(store.history(task.id)) == 2
+
+    def test_a_save_with_a_lease_and_a_completion(self, store, twice):
+        run = stored_run(store)
+        store.submit_command(request(1, run))
+        new = moved(run, Status.STOPPING)
+        save = replace(save_of(run, new), completes=(Completion("command-1"),))
+        assert twice(lambda: store.save_many([save])) == [None]
+        assert [command.outcome for command in store.commands(run.id)] == ["done"]
+
+    def test_an_adoption(self, store, twice):
+        run = stored_run(store)
+        adopted = twice(lambda: store.adopt(TERM, LATER_TERM, [run.id], TTL, "event"))
+        assert [(task.id, task.version) for task in adopted] == [(run.id, run.version + 1)]
+
+    def test_an_expiry(self, store, twice, database):
+        run = stored_run(store)
+        with psycopg.connect(database, autocommit=True) as other:
+            other.execute("UPDATE leases SET until = clock_timestamp() - interval '1 s'")
+        lost = twice(lambda: store.expire([run.id], "event", actor="judge"))
+        assert [task.status for task in lost] == [Status.LOST]
+        assert len(store.history(run.id)) == 3
+
+    def test_a_command(self, store, twice):
+        run = stored_run(store)
+        twice(lambda: store.submit_command(request(1, run)))
+        assert len(store.commands(run.id)) == 1
+
+    def test_a_firing(self, store, twice):
+        now = datetime.now(UTC)
+        assert twice(lambda: store.claim_firing("a", None, now, node=NODE, event_id="1")) is True
+
+
+def test_a_restart_in_the_middle_loses_no_accepted_write_and_doubles_none():
+    """Writers go on through a crash of the server: each save is there once, or was refused for good."""
+    with Server() as server, PostgresTaskStore(server.address, deadline=5.0) as store:
+        done: list[int] = []
+        stop = threading.Event()
+
+        def write(first: int) -> None:
+            number = first
+            while not stop.is_set():
+                save = save_of(None, queued(number))
+                while True:
+                    try:
+                        verdict = store.save_many([save])[0]
+                    except StoreUnavailable:
+                        continue
+                    assert verdict is None, verdict
+                    break
+                done.append(number)
+                number += 4
+
+        threads = [threading.Thread(target=write, args=(first,)) for first in range(1, 5)]
+        for thread in threads:
+            thread.start()
+        for kind in (signal.SIGQUIT, signal.SIGINT, signal.SIGQUIT):
+            before = len(done)
+            while len(done) < before + 20:
+                assert any(thread.is_alive() for thread in threads)
+            server.restart(kind)
+        stop.set()
+        for thread in threads:
+            thread.join(LIMIT)
+        assert len(set(done)) == len(done) >= 60
+        assert all(len(store.history(task_id(number))) == 1 for number in done)
