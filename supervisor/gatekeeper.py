@@ -125,7 +125,8 @@ class Gatekeeper:
         self._hold({name: Hold(by=self._term, reason=reason, since=datetime.now(UTC), by_breaker=True)})
 
     def new_code(self) -> None:
-        """New definitions have taken the place of living ones: what crashed may be mended."""
+        """A reload was carried out: what crashed may be mended, and is counted anew."""
+        self._breaker = Breaker(self._crashes)
         tripped = [name for name in self._holds if (hold := self._holds.get(name)) is not None and hold.by_breaker]
         self._release(tripped, by=self._term, reason="new code was loaded")
 
