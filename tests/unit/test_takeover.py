@@ -33,12 +33,12 @@ class TestTakeOver:
     def test_a_start_goes_on(self):
         """Whether `go` was sent is seen from the frames that follow."""
         state, effects = taken_over(Status.STARTING)
-        assert (Phase.FORKED, [e.Arm(TimerName.START, 30.0)]) == (state.phase, effects)
+        assert (Phase.FORKED, [e.Thaw(), e.Arm(TimerName.START, 30.0)]) == (state.phase, effects)
 
     def test_a_running_task_is_resumed(self):
         """A pause of the former term may still be on its way; what is left of its time is armed."""
         state, effects = taken_over(Status.RUNNING)
-        assert [e.SendDown(Down.RESUME, (2, 1)), e.Arm(TimerName.TIMEOUT, 40.0)] == effects
+        assert [e.Thaw(), e.SendDown(Down.RESUME, (2, 1)), e.Arm(TimerName.TIMEOUT, 40.0)] == effects
         assert (state.phase, state.running_time(1005.0)) == (Phase.LIVE, 25.0)
 
     def test_a_task_over_its_time_is_stopped_at_once(self):
@@ -48,7 +48,7 @@ class TestTakeOver:
     def test_a_pausing_task_is_paused_again(self):
         """Its time runs until it answers."""
         state, effects = taken_over(Status.PAUSING)
-        assert [e.SendDown(Down.PAUSE, (2, 1)), e.Arm(TimerName.TIMEOUT, 40.0)] == effects
+        assert [e.Thaw(), e.SendDown(Down.PAUSE, (2, 1)), e.Arm(TimerName.TIMEOUT, 40.0)] == effects
         answer = e.Event(e.Answered(Down.PAUSE, (2, 1)), START, 1010.0, "answer")
         state, _ = decide(state, answer)
         assert (state.task.status, state.running_time(5000.0)) == (Status.PAUSED, 30.0)
@@ -56,7 +56,7 @@ class TestTakeOver:
     def test_a_paused_task_stays_paused(self):
         """Its time stands still, and a second answer moves nothing."""
         state, effects = taken_over(Status.PAUSED)
-        assert ([e.SendDown(Down.PAUSE, (2, 1))], 20.0) == (effects, state.running_time(5000.0))
+        assert ([e.Thaw(), e.SendDown(Down.PAUSE, (2, 1))], 20.0) == (effects, state.running_time(5000.0))
         assert decide(state, e.Event(e.Answered(Down.PAUSE, (2, 1)), START, 1010.0, "answer"))[1] == []
 
     def test_a_frozen_task_is_frozen_again(self):
@@ -70,12 +70,12 @@ class TestTakeOver:
     def test_a_stopping_task_is_stopped_again(self, stop, reason):
         """The ladder begins anew; without a stop that was asked for it was a time-out."""
         state, effects = taken_over(Status.STOPPING, stop=stop)
-        assert [e.SendDown(Down.STOP, (2, 1), reason), e.Arm(TimerName.TERM, 10.0)] == effects
+        assert [e.Thaw(), e.SendDown(Down.STOP, (2, 1), reason), e.Arm(TimerName.TERM, 10.0)] == effects
         assert (stop is None) == state.timed_out
 
     def test_a_task_without_a_timeout_has_none_armed(self):
         """It may run for ever."""
-        assert [e.SendDown(Down.RESUME, (2, 1))] == taken_over(Status.RUNNING, timeout=None)[1]
+        assert [e.Thaw(), e.SendDown(Down.RESUME, (2, 1))] == taken_over(Status.RUNNING, timeout=None)[1]
 
 
 def frame(number, kind, **body):
