@@ -11,6 +11,7 @@ from chong.store.states import Status
 from chong.supervisor import events as e
 from chong.supervisor.frames import interpret, time_of
 from chong.supervisor.leftovers import Leftovers
+from chong.supervisor.memo import options_of
 from chong.supervisor.node import Node
 from chong.supervisor.paths import Paths
 from chong.supervisor.reconcile import Judge
@@ -18,7 +19,6 @@ from chong.supervisor.recover import Findings, Remains, read_remains
 from chong.supervisor.survivors import end_survivors
 from chong.supervisor.task_state import Phase, TaskState
 from chong.supervisor.verdict import ORPHANED, ProcessEnd
-from chong.worker.options import Options, options_from_json
 from chong.worker.wire import ProtocolError, decode_up
 
 BOTH_DEAD = "supervisor and forkserver died, and nothing was left that tells how the run ended"
@@ -50,7 +50,7 @@ class Takeover:
         for pid in end_survivors(self._paths.log_of(task.run) for task in findings.dead):
             node.complain_of_survivor(pid)
         for task in findings.dead:
-            _take_in(node, *self.dead(task))
+            self._bury(node, task)
         for task in findings.spoolless:
             _take_in(node, self.state(task), [(e.SpoolGone(SPOOL_GONE), f"{task.id}.spoolless", datetime.now(UTC))])
         for task in findings.waiting:
@@ -71,6 +71,12 @@ class Takeover:
         node.tasks.feed(task.id, e.TakenOver(), f"{task.run}.takeover")
         node.processes.read(task.run)
 
+    def _bury(self, node: Node, task: TaskSnapshot) -> None:
+        state, happened = self.dead(task)
+        if state.has_process:  # its remains have told the bound of its log, which nobody has looked at since
+            node.processes.logs.begin(task.run, state.options.log_max)
+        _take_in(node, state, happened)
+
     def _wait_on(self, node: Node, task: TaskSnapshot) -> None:
         node.take_in(self.state(task), [])
         node.intake.enqueue(task.id)
@@ -88,10 +94,9 @@ class Takeover:
     def state(self, task: TaskSnapshot, *, used: float = 0.0, pid: int | None = None, memo: Any = None) -> TaskState:
         """A task of the store as this term's; the limits of a run are those that it was started with."""
         memo = self._memos.get(task.run) if memo is None else memo
-        options = options_from_json(memo["options"]) if isinstance(memo, dict) and "options" in memo else Options()
         return TaskState(
             task=replace(task, lease_owner=self._term),
-            options=options,
+            options=options_of(memo),
             term=self._term,
             epoch=self._epoch,
             stored_version=task.version,

@@ -143,6 +143,7 @@ class Term:
             self._gatekeeper.begin()
             self._contain()
             memos, scene = self._attach(self._lock)
+            self._last.callback(self.tickers.bounds.look)  # what ended with the node was not looked at since
             self._last.callback(self._processes.close)
             self._clear_groups(scene)
             self._takeover = Takeover(self.name, self._epoch, paths, memos)
@@ -156,6 +157,8 @@ class Term:
             self.loop.call(self._look_after_directories)
             if self._settings.fires_schedules:
                 self.loop.call(self.firings.look)
+            self._last.callback(self.tickers.bounding.close, CLOSE_SECONDS)
+            self.tickers.bounding.start()
             self._thread.start()
             self._courier.do(partial(self._contact, scene))
             self._met.result()
@@ -268,7 +271,6 @@ class Term:
         self._registration.begin()
         judge = Judge(self._store, self.name)
         self._takeover.judge_later(findings, judge, self.node, every=min(1.0, self._settings.renewal))
-        self._last.callback(self.tickers.bounds.look)  # what ended with the node was not looked at since
         for ticker in self.tickers.all:
             self._last.callback(ticker.close, CLOSE_SECONDS)
             ticker.start()
