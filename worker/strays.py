@@ -112,7 +112,11 @@ def end_stray(pid: int) -> int | None:
         pidfd = os.pidfd_open(pid)
     except OSError:
         return None
-    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    try:
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    except OSError:  # it has become another user's
+        os.close(pidfd)
+        raise
     return pidfd
 
 
