@@ -123,10 +123,17 @@ def _declared_by(node: NodeRecord, declared: list[BucketDeclaration]) -> list[in
     return [claim.bucket for claim in declared if claim.node == node.node] or None
 
 
+def _state_of(node: NodeRecord) -> Cell:
+    """Who has ended by itself is not missed."""
+    if node.ended_at is not None:
+        return Cell("down")
+    return Cell("live", "good") if node.is_live else Cell("silent", "bad")
+
+
 def _node_cells(node: NodeRecord, declared: list[int] | None) -> list[Cell | str]:
     return [
         node.node,
-        Cell("live", "good") if node.is_live else Cell("silent", "bad"),
+        _state_of(node),
         "" if node.seen_at is None else f"{span(utc_now() - node.seen_at)} ago",
         format_buckets(declared) if declared else "all",
         node.host,

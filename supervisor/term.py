@@ -151,6 +151,7 @@ class Term:
                 self.loop, self._store, self._courier, (scene.term, scene.node), self._log
             )
             self.node.registration = self._registration
+            self._last.callback(self._sign_off)  # behind the last renewal
             self._control = Control(self.loop, paths.control, self._operations().request)
             self._last.callback(self._control.close)
             self.loop.call(self._processes.generations.begin)
@@ -342,6 +343,11 @@ class Term:
         self.call(self._processes.generations.end)
         patience = time.monotonic() + CLOSE_SECONDS
         self._wait_until(lambda: self._processes.generations.is_empty, lambda: patience)
+
+    def _sign_off(self) -> None:
+        """Unless it ends by a fault: then the next term may find work of it that goes on."""
+        if self.fault is None:
+            self._registration.end()
 
     def _unlock(self) -> None:
         if self._lock is not None:

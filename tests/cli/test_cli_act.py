@@ -183,6 +183,15 @@ def test_stop_is_requested(world: World, chong):
     assert "@" in world.store.commands(task.id)[1].issued_by
 
 
+def test_a_node_that_is_down_is_named(world: World, chong):
+    """It has said so itself; nobody has to wait until its silence is long enough."""
+    world.add_node("node-b", None)
+    world.store.end_term("node-b.1")
+    task = world.add(node="node-b")
+    assert "; node node-b is down and acts on it when it is back" in chong("stop", task.id).out
+    assert re.search(r"node-b +down", chong("nodes").out)
+
+
 def test_a_silent_node_is_named(world: World, chong):
     """The request waits for a node that is down, and whoever asks should know."""
     with world.ago(60):
