@@ -104,8 +104,8 @@ def kill_due(step: Step) -> None:
     if step.state.killed and step.status is Status.STOPPING and UNKILLABLE not in step.state.task.flags:
         flags = step.state.task.flags | {UNKILLABLE}
         step.move(Status.STOPPING, reason="SIGKILL has had no effect yet", flags=flags)
-    step.know(signalled=True, killed=True)
     step.signal(signal.SIGKILL)
+    step.know(signalled=True, killed=True)
     step.do(e.Arm(e.TimerName.KILL, UNKILLABLE_AFTER))
 
 
