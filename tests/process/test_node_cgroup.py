@@ -220,3 +220,18 @@ def test_a_freeze_holds_what_has_left_the_process_group(base: Path, contained: I
     contained.controller.stop(task_id)
     ended = contained.end_of(task_id)
     assert (ended.status, ended.forced) == (S.STOPPED, False)
+
+
+def test_a_frozen_run_is_thawed_before_the_orphans_ladder_ends_it(base: Path, place: Supervised):
+    """No supervisor comes back: it cleans up by a handler that a frozen group would never call."""
+    node = supervise(place, base)
+    task_id = node.begun("group.heeds")
+    node.client.freeze(task_id)
+    assert node.wait_for(task_id, S.PAUSED).flags == {"frozen"}
+    [group] = (path for home in base.iterdir() if home.is_dir() for path in home.iterdir() if path.is_dir())
+    wait_until(lambda: cgroup.is_frozen(str(group)), "its freeze")
+    node.kill()
+    wait_until(lambda: node.processes() == {}, "the end of everything")
+    supervise(place, base, lease=30)
+    assert node.end_of(task_id).status is S.FAILED
+    assert [entry["word"] for entry in node.journal()] == ["begin", "cleaned"]
