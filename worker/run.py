@@ -5,13 +5,13 @@ import inspect
 import os
 import signal
 import sys
-import threading
 import traceback
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
 from json import loads
 from pathlib import Path
+from threading import Thread
 from typing import Any, NoReturn
 
 from chong.worker.channel import Channel
@@ -22,6 +22,7 @@ from chong.worker.listener import Listener
 from chong.worker.progress import Progress
 from chong.worker.result import ResultInvalid, ResultTooLarge, encode_plain, encode_result
 from chong.worker.runfile import write_file
+from chong.worker.threads import end_threads
 from chong.worker.wire import CHANNEL_FD, INLINE_LIMIT, Up
 
 Obstacle = Facts | BaseException | None
@@ -32,21 +33,18 @@ def run_task(
     definitions: Mapping[str, Definition],
     run_dir: str,
     obstacle: Obstacle,
-    elders: frozenset[threading.Thread] = frozenset(),
+    elders: frozenset[Thread] = frozenset(),
 ) -> NoReturn:
     """The rest of a worker's life; it never returns into the forkserver's code.
 
-    elders: threads of the task's module, which nobody waits for at the end.
+    elders: threads that the task's module has started, which nobody waits for at the end.
     """
     channel = Channel(CHANNEL_FD)
     signal.signal(signal.SIGURG, channel.note)
     signal.siginterrupt(signal.SIGURG, False)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     go = _wait_for_go(channel)
-    run = _Run(channel, go | {"run_dir": run_dir})
-    if elders:
-        run.end_threads = partial(_join_younger, elders)
-    run.live(definitions, obstacle)
+    _Run(channel, go | {"run_dir": run_dir}, elders).live(definitions, obstacle)
 
 
 def _wait_for_go(channel: Channel) -> dict[str, Any]:
@@ -61,13 +59,13 @@ def _wait_for_go(channel: Channel) -> dict[str, Any]:
 
 
 class _Run:
-    def __init__(self, channel: Channel, go: dict[str, Any]) -> None:
+    def __init__(self, channel: Channel, go: dict[str, Any], elders: frozenset[Thread]) -> None:
         self._channel = channel
         self._go = go
         self._process = os.getpid()
         self._listener: Listener
         self._retry: dict[str, bool] = {}
-        self.end_threads: Callable[[], None] = threading._shutdown  # type: ignore[attr-defined]  # noqa: SLF001
+        self._end_threads: Callable[[], None] = partial(end_threads, elders)
 
     def live(self, definitions: Mapping[str, Definition], obstacle: Obstacle) -> NoReturn:
         if not self._channel.send(Up.STARTED):
@@ -125,8 +123,8 @@ class _Run:
             return value
         from chong.worker.asyncrun import AsyncRun  # noqa: PLC0415 -- plain tasks need no event loop
 
-        run = AsyncRun(self._listener)
-        self.end_threads = run.close
+        run = AsyncRun(self._listener, self._end_threads)
+        self._end_threads = run.close
         return run.finish(value)
 
     def _leave_if_forked(self) -> None:
@@ -180,7 +178,7 @@ class _Run:
 
     def _leave(self, code: int) -> NoReturn:
         """As an interpreter would, but for the finalisation of what the forkserver shares."""
-        for step in (self.end_threads, atexit._run_exitfuncs):  # noqa: SLF001
+        for step in (self._end_threads, atexit._run_exitfuncs):  # noqa: SLF001
             try:
                 step()
             except BaseException:  # noqa: BLE001 -- the verdict is out
@@ -188,12 +186,6 @@ class _Run:
                     traceback.print_exc()
         _flush()
         os._exit(code)
-
-
-def _join_younger(elders: frozenset[threading.Thread]) -> None:
-    for thread in threading.enumerate():
-        if not thread.daemon and thread is not threading.main_thread() and thread not in elders:
-            thread.join()
 
 
 def _flush() -> None:
