@@ -10,12 +10,12 @@ import signal
 import sys
 from collections.abc import Callable
 from functools import partial
-from time import monotonic, time
 from typing import Any, NoReturn
 
 from chong.worker.birth import Nursery, bear
 from chong.worker.catalogue import Catalogue, module_names, take_trials
 from chong.worker.cgroup import discard
+from chong.worker.clock import monotonic, time
 from chong.worker.control import Control, Gone, accept
 from chong.worker.exithandlers import run_exit_handlers
 from chong.worker.foundation import Foundation
