@@ -333,7 +333,7 @@ def lost_child(ctx):
 
 @task("sample.junk")
 def junk(ctx):
-    for data in (b"\xff\x00", b"[]", b'{"n": "\\ud800"}', b"x" * 100_000):
+    for data in (b"\xff\x00", b"", b"[]", b'{"n": "\\ud800"}', b"x" * 100_000):
         os.write(3, data)
 
 

@@ -163,12 +163,15 @@ def test_junk_does_not_end_a_forkserver(connection, node):
 
 
 def test_a_worker_that_sends_junk_harms_nobody(node):
-    """Its unread frames are kept for the next term; only what is no JSON object is left out."""
+    """Its unread frames are kept for the next term; what is no JSON object keeps its place, so that it counts there."""
     node.start(hold=0.2, ladder=0.2)
     kill(start_holder(node, "sample.junk"))
     assert node.wait_end() == 0
     frames = json.loads((node.runs / "r0" / "remains.json").read_text())["frames"]
-    assert [frame.get("kind") for frame in frames] == ["ready", "started", None, "result"]
+    texts = ["\\xff\0", "", "[]", "x" * 40]
+    assert [frame for frame in frames if isinstance(frame, str)] == texts
+    kinds = [frame if isinstance(frame, str) else frame.get("kind") for frame in frames]
+    assert kinds == ["ready", "started", *texts[:3], None, texts[3], "result"]
 
 
 def test_a_supervisor_that_does_not_read_blocks_nothing_and_loses_nothing(connection, node):
