@@ -208,6 +208,7 @@ class Forkserver:
             spawn.memo,
             spawn.title,
             identity,
+            spawn.log,
             group=newborn.group,
             born=boot_time(),
         )
@@ -239,14 +240,18 @@ class Forkserver:
             held = self._runs.get(run)
             if held is None or not held.is_alive:
                 left.add(run)
-                self._end_stray(pid)
+                self._end_stray(pid, held)
         for run in self._ending.keys() - left:
             ended = self._ending.pop(run)
             ended.exited = True
             self._report_exit(ended)
 
-    def _end_stray(self, pid: int) -> None:
-        if pid in self._watched.values() or (pidfd := end_stray(pid)) is None:
+    def _end_stray(self, pid: int, held: Held | None) -> None:
+        if pid in self._watched.values():
+            return
+        if held is not None:
+            held.tell_stray(pid)
+        if (pidfd := end_stray(pid)) is None:
             return
         self._watched[pidfd] = pid
         self._watch.add(pidfd, lambda: self._stray_ended(pidfd))

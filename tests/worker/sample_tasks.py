@@ -264,6 +264,14 @@ def family(ctx, kind, linger=False):
     os._exit(0)
 
 
+@task("sample.strays")
+def strays(ctx, count):
+    for _ in range(count):
+        subprocess.Popen(["sleep", "60"], start_new_session=True)
+    os.write(1, b"half a line")
+    os._exit(0)
+
+
 def forked() -> int:
     """In its own session, without exec, its parent gone, its output elsewhere than where the log is named."""
     read_end, write_end = os.pipe()
