@@ -10,8 +10,6 @@ import time
 from collections.abc import MutableMapping
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
@@ -22,6 +20,7 @@ from chong.cli.follow import Follower, Output
 from chong.cli.interrupts import Interrupts
 from chong.cli.invocation import Invocation
 from chong.cli.option import json_option
+from chong.cli.place import temporary_place
 from chong.cli.render import block, escape
 from chong.cli.screen import print_json, remark
 from chong.cli.taskrow import progress_text
@@ -73,7 +72,7 @@ def run(
     config = replace(call.config, options={**call.config.options, "tasks": tasks})
     with ExitStack() as ends:
         interrupts = ends.enter_context(Interrupts())
-        place = Path(ends.enter_context(TemporaryDirectory(prefix="chong-run-")))
+        place = ends.enter_context(temporary_place())
         settings = Settings(
             node=default_node(),
             num_buckets=call.num_buckets,

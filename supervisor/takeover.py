@@ -9,7 +9,7 @@ from typing import Any
 from chong.store.model import Failure, FailureKind, TaskSnapshot
 from chong.store.states import Status
 from chong.supervisor import events as e
-from chong.supervisor.frames import interpret, time_of
+from chong.supervisor.frames import interpret, state_of, time_of
 from chong.supervisor.leftovers import Leftovers
 from chong.supervisor.memo import options_of
 from chong.supervisor.node import Node
@@ -19,7 +19,7 @@ from chong.supervisor.recover import Findings, Remains, read_remains
 from chong.supervisor.survivors import end_survivors
 from chong.supervisor.task_state import Phase, TaskState
 from chong.supervisor.verdict import ORPHANED, ProcessEnd
-from chong.worker.wire import ProtocolError, decode_up
+from chong.worker.wire import ProtocolError, Up, decode_up
 
 BOTH_DEAD = "supervisor and forkserver died, and nothing was left that tells how the run ended"
 SPOOL_GONE = "its submission is no longer in the state directory of its node"
@@ -50,6 +50,8 @@ class Takeover:
         for pid in end_survivors(self._paths.log_of(task.run) for task in findings.dead):
             node.complain_of_survivor(pid)
         for task in findings.dead:
+            if (text := self.left_state(task)) is not None:
+                node.tasks.keep_state(task.id, text)
             self._bury(node, task)
         for task in findings.spoolless:
             _take_in(node, self.state(task), [(e.SpoolGone(SPOOL_GONE), f"{task.id}.spoolless", datetime.now(UTC))])
@@ -124,6 +126,20 @@ class Takeover:
         )
         return state, _replay(task, remains, self._paths.run_dir(task.run))
 
+    def left_state(self, task: TaskSnapshot) -> str | None:
+        """The newest `state` that nobody had read, as JSON text: the next attempt gets it."""
+        run_dir = self._paths.run_dir(task.run)
+        remains = read_remains(run_dir)
+        found = None
+        for data in () if remains is None else remains.frames:
+            try:
+                frame = decode_up(data)
+                text = state_of(frame, run_dir) if frame.kind is Up.CHECKPOINT else None
+            except ProtocolError:
+                break
+            found = found if text is None else text
+        return found
+
 
 def _take_in(node: Node, state: TaskState, happened: list[Happened]) -> None:
     node.take_in(state, [])
@@ -143,8 +159,12 @@ def _replay(task: TaskSnapshot, remains: Remains, run_dir: Path) -> list[Happene
             what = interpret(frame, run_dir)
             if not isinstance(what, e.Ready | e.Answered):
                 happened.append((what, f"{task.run}.{frame.number}", time_of(frame)))
-        except ProtocolError:
-            continue  # junk of the worker's own; the frames around it still count
+        except ProtocolError as error:  # as on the wire: it fails the run
+            junk = Failure(FailureKind.PROTOCOL, "protocol", str(error)[:500])
+            happened.append((e.FailureArrived(junk), f"{task.run}.junk", remains.at))
+            break
+        if isinstance(what, e.ResultArrived | e.FailureArrived):
+            break  # nothing behind a last word counts
     has_spoken = any(isinstance(what, e.ResultArrived | e.FailureArrived) for what, _, _ in happened)
     if remains.was_ended and not has_spoken:
         failure = Failure(FailureKind.CRASHED, ORPHANED, ORPHANED_TEXT)

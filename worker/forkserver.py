@@ -10,12 +10,12 @@ import signal
 import sys
 from collections.abc import Callable
 from functools import partial
-from time import monotonic, time
 from typing import Any, NoReturn
 
 from chong.worker.birth import Nursery, bear
 from chong.worker.catalogue import Catalogue, module_names, take_trials
 from chong.worker.cgroup import discard
+from chong.worker.clock import monotonic, time
 from chong.worker.control import Control, Gone, accept
 from chong.worker.exithandlers import run_exit_handlers
 from chong.worker.foundation import Foundation
@@ -215,6 +215,7 @@ class Forkserver:
             spawn.memo,
             spawn.title,
             identity,
+            spawn.log,
             group=newborn.group,
             born=boot_time(),
         )
@@ -247,14 +248,18 @@ class Forkserver:
             held = self._runs.get(run)
             if held is None or not held.is_alive:
                 left.add(run)
-                attempt(partial(self._end_stray, pid))
+                attempt(partial(self._end_stray, pid, held))
         for run in self._ending.keys() - left:
             ended = self._ending.pop(run)
             ended.exited = True
             self._report_exit(ended)
 
-    def _end_stray(self, pid: int) -> None:
-        if pid in self._watched.values() or (pidfd := end_stray(pid)) is None:
+    def _end_stray(self, pid: int, held: Held | None) -> None:
+        if pid in self._watched.values():
+            return
+        if held is not None:
+            held.tell_stray(pid)
+        if (pidfd := end_stray(pid)) is None:
             return
         try:
             self._watch.add(pidfd, lambda: self._stray_ended(pidfd))

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 from collections.abc import Collection, Mapping
+from os import getpid
 
 from chong.worker.birth import MARKER
 from chong.worker.cgroup import groups_of
@@ -76,7 +77,7 @@ class Strays:
 
 def own_children() -> set[int]:
     """All children of this process's main thread, dead ones too."""
-    pid = os.getpid()
+    pid = getpid()
     descriptor = os.open(f"/proc/{pid}/task/{pid}/children", os.O_RDONLY | os.O_CLOEXEC)
     try:
         return _pids_in(descriptor)

@@ -76,7 +76,10 @@ def test_what_a_run_leaves_behind_ends_with_it_and_nobody_else_does(base: Path, 
     bystander = contained.begun("hold")
     ended = contained.run("group.escapes", told=str(contained.root / "told"))
     assert ended.outcome.endswith(f"/{ended.id}.1")
-    assert [pid for pid in told(contained)["pids"] if is_alive(pid)] == []
+    pids = told(contained)["pids"]
+    assert [pid for pid in pids if is_alive(pid)] == []
+    log = contained.paths.log_of(f"{ended.id}.1").read_text()
+    assert all(f"chong: killed process {pid} (" in log for pid in pids)
     assert contained.task(bystander).status is S.RUNNING
     assert is_alive(contained.worker_of(bystander))
 

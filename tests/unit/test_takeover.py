@@ -216,10 +216,27 @@ class TestDead:
         remains.write(task)
         assert remains.end_of(task).failure.kind == FailureKind.TIMEOUT
 
-    def test_junk_among_the_frames_is_passed_over(self, remains):
-        """Those around it still count."""
-        remains.write(RUNNING, {"kind": "nonsense"}, [], frame(3, "started") | {"at": 1e300}, RESULT)
+    @pytest.mark.parametrize(
+        "junk", [{"kind": "nonsense"}, [], "what was no message", frame(3, "started") | {"at": 1e300}]
+    )
+    def test_junk_fails_the_run_as_it_does_on_the_wire(self, remains, junk):
+        """It was the first last word; what comes behind it does not count."""
+        remains.write(RUNNING, STARTED, junk, RESULT)
+        task = remains.end_of(replace(RUNNING, max_attempts=1))
+        assert (task.status, task.failure.kind, task.outcome) == (Status.FAILED, FailureKind.PROTOCOL, None)
+
+    def test_the_first_last_word_counts(self, remains):
+        """What comes behind it is not read, be it junk or another one."""
+        remains.write(RUNNING, RESULT, [], RAISED, code=0, signal=None)
         assert remains.end_of(RUNNING).status == Status.SUCCEEDED
+
+    def test_the_newest_state_that_nobody_read_is_left_for_the_next_attempt(self, remains):
+        """In the frame or in a file; what is junk ends the reading."""
+        assert remains.takeover.left_state(RUNNING) is None
+        said = [frame(3, "checkpoint", state=1), frame(4, "checkpoint", state_file="s.json"), frame(5, "checkpoint")]
+        remains.write(RUNNING, STARTED, *said, [], frame(6, "checkpoint", state=3))
+        (remains.paths.run_dir(RUNNING.run) / "s.json").write_text("[2]")
+        assert remains.takeover.left_state(RUNNING) == "[2]"
 
     def test_a_result_in_a_file_is_read(self, remains):
         """It was too large for a frame."""
