@@ -17,7 +17,7 @@ from typing import Any
 import click
 import structlog
 
-from chong.cli.facts import one_line
+from chong.cli.ending import one_line
 from chong.cli.follow import Follower, Output
 from chong.cli.interrupts import Interrupts
 from chong.cli.invocation import Invocation

@@ -267,7 +267,7 @@ def test_waiting_for_a_stop(world: World, chong, another_look):
     Node(world, act)
     answer = chong("stop", task.id, "--wait", "--timeout", "20s")
     assert answer.code == 0
-    assert ": stopped, by force, effective " in answer.out
+    assert ": stopped, forced, asked by olga@desk: too slow, effective " in answer.out
 
 
 def test_waiting_for_a_pause_and_a_resume(world: World, chong):
@@ -311,7 +311,7 @@ def test_waiting_has_an_end(world: World, chong):
     """Exit 1, and where the task stands."""
     task = world.add()
     answer = chong("stop", task.id, "--wait", "--timeout", "200ms")
-    line = f"chong: {task.id[-8:]} billing.sync: stop not in effect after 0.2s, now running\n"
+    line = f"chong: {task.id[-8:]} billing.sync: stop not in effect after 0.2s, now running; the request stands\n"
     assert (answer.code, answer.out, answer.err) == (1, "", line)
 
 
