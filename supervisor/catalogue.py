@@ -10,8 +10,11 @@ from typing import Any
 from chong.store.errors import Refused
 from chong.store.model import CatalogueEntry
 from chong.supervisor.files import read_json
+from chong.supervisor.holds import EVERYTHING
 from chong.worker.options import Options, options_from_json
 from chong.worker.wire import ProtocolError
+
+UNDEFINED = "no task module defines it any more: what waits fails when it is released"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ class Catalogue:
             for module, error in self.errors.items()
         ]
         only_held = [
-            CatalogueEntry(node=node, name=name, module="", hold=text)
+            CatalogueEntry(node=node, name=name, module="", hold=text, error=None if name == EVERYTHING else UNDEFINED)
             for name, text in holds.items()
             if name not in self.tasks
         ]
