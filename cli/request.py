@@ -142,7 +142,7 @@ _FROM = {
     (Action.PAUSE, Status.PAUSED): "it is paused already",
     (Action.FREEZE, Status.STARTING): "it is frozen when it has started",
     (Action.RESUME, Status.STARTING): "it goes on, a pause that waits for its start is void",
-    (Action.RESUME, Status.RUNNING): "it goes on as it does",
+    (Action.RESUME, Status.RUNNING): "it is not paused",
     (Action.STOP, Status.STOPPING): "it is being stopped already",
 }
 """What a request comes to where the bare word would leave a doubt."""
@@ -150,7 +150,7 @@ _FROM = {
 
 def _outlook(action: Action, task: TaskSnapshot) -> str:
     if action is Action.STOP and FROZEN in task.flags:
-        return "; it is thawed first, to clean up"
+        return "; it is thawed first, so that it can clean up"
     if action is Action.FREEZE and FROZEN in task.flags:
         return "; it is frozen already"
     known = _FROM.get((action, task.status))
@@ -179,6 +179,8 @@ def _await(store: TaskStore, request: Request, command: Command, end: float) -> 
 def _delay(action: Action, task: TaskSnapshot) -> str:
     if action is Action.PAUSE and task.status is Status.PAUSING:
         return ": it has met no checkpoint yet; --freeze would not wait for one"
+    if action is Action.STOP and task.status is Status.STOPPING:
+        return "; signals end it when its graces are over"
     return "; the request stands"
 
 

@@ -34,23 +34,23 @@ _NODES = (
     Column("STATE"),
     Column("SEEN", right=True),
     Column("BUCKETS", floor=8),
-    Column("HOST", floor=8),
-    Column("PID", right=True),
-    Column("VERSION"),
-    Column("GENERATION", right=True),
-    Column("CONTAINMENT"),
-    Column("STARTED", floor=10),
-    Column("TERM", floor=10),
+    Column("HOST", floor=8, spare=1),
+    Column("PID", right=True, spare=2),
+    Column("VERSION", spare=6),
+    Column("GENERATION", right=True, spare=5),
+    Column("CONTAINMENT", spare=4),
+    Column("STARTED", floor=10, spare=3),
+    Column("TERM", floor=10, spare=7),
 )
 
 _TASKS = (
-    Column("NODE", floor=6),
+    Column("NODE", floor=6, spare=4),
     Column("NAME", floor=10),
-    Column("PARAMETERS", floor=10),
-    Column("OPTIONS", floor=10),
-    Column("MODULE", floor=8),
-    Column("HOLD", floor=10),
-    Column("ERROR", floor=10),
+    Column("PARAMETERS", floor=10, spare=3),
+    Column("OPTIONS", floor=10, spare=2),
+    Column("MODULE", floor=8, spare=5),
+    Column("HOLD", floor=10, spare=1),
+    Column("ERROR", floor=24),
 )
 
 

@@ -94,7 +94,7 @@ def size_text(size: int | None) -> str | None:
 
 
 def ran_for(task: TaskSnapshot, now: datetime) -> timedelta | None:
-    if task.started_at is None or task.status in WAITING:
+    if task.started_at is None or task.status in WAITING | {Status.CANCELLED}:
         return None
     return (task.ended_at or now) - task.started_at
 

@@ -117,6 +117,20 @@ def test_options_are_told_in_the_words_of_their_author(options, text):
     assert options_text(options) == text
 
 
+def test_errors_and_nodes_are_seen_on_a_narrow_terminal(world: World, chong, monkeypatch):
+    """What is wrong stays when what is only good to know has to go."""
+    broken = CatalogueEntry(node="node-a", name="(acme.mail)", module="acme.mail", error="ImportError: no module acme")
+    good = CatalogueEntry(node="node-a", name="a" * 30, module="acme", options={"parameters": "(x: int = 1)" * 9})
+    world.store.publish_catalogue("node-a", [broken, good])
+    monkeypatch.setenv("COLUMNS", "60")
+    head, line, _ = chong("tasks").lines
+    assert head.split()[-1] == "ERROR"
+    assert "ImportError: no module" in line
+    assert chong("nodes").lines[0].split()[:4] == ["NODE", "STATE", "SEEN", "BUCKETS"]
+    monkeypatch.delenv("COLUMNS")
+    assert len(chong("tasks").lines[0].split()) == 7
+
+
 def test_stats_counts_every_status(world: World, chong):
     """Also those without tasks."""
     world.add()
