@@ -12,7 +12,7 @@ from chong.store.states import WAITING, Status
 
 COLUMNS = (
     Column("ID"),
-    Column("NAME", floor=8),
+    Column("NAME", floor=20),
     Column("KEY", floor=4, spare=5),
     Column("BUCKET", right=True, spare=7),
     Column("STATUS"),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from node_bench import S, Supervised, wait_until
 
+WIDE = "300"
 MODULES = ("broken_tasks", "broken_import_tasks", "broken_twin_tasks")
 
 
@@ -14,7 +15,7 @@ MODULES = ("broken_tasks", "broken_import_tasks", "broken_twin_tasks")
 def broken() -> Iterator[Supervised]:
     """A node with tasks that are broken, and with modules that are."""
     made = Supervised()
-    made.environment["COLUMNS"] = "300"
+    made.environment["COLUMNS"] = WIDE
     try:
         yield made.start(*(word for module in MODULES for word in ("--tasks", module)))
     finally:
@@ -111,8 +112,10 @@ def test_a_name_that_is_defined_twice_is_told(broken: Supervised):
     assert "task 'broken.raises': expected one definition, got a second one beside broken_tasks's" in line
 
 
-def test_a_run_whose_supervisor_is_gone_does_not_look_as_if_it_ran(broken: Supervised):
+def test_a_run_whose_supervisor_is_gone_does_not_look_as_if_it_ran(place: Supervised):
     """Once its lease is past. Its end is the next supervisor's to find out."""
+    place.environment["COLUMNS"] = WIDE
+    broken = place.start("--tasks", "broken_tasks")
     task_id = broken.submit("broken.waits")
     wait_until(lambda: broken.task(task_id).progress, "its first checkpoint")
     broken.kill()

@@ -80,6 +80,14 @@ def test_how_tasks_ended_is_seen_on_a_narrow_terminal(world: World, chong, monke
     assert len(chong("ps", "--all").lines[0].split()) == 13
 
 
+def test_what_never_started_has_not_run(world: World, chong):
+    """The wait between a failure and the stop that cancels its retry is no running time."""
+    cancelled = world.move(world.add(status=S.RETRYING, started_at=world.add().created_at), S.CANCELLED)
+    head, line = (text.split() for text in chong("ps", "--all", "--status", "cancelled").lines)
+    assert line[head.index("RAN")] == "-"
+    assert "ran  " not in chong("show", cancelled.id).out
+
+
 def test_show_counts_the_moments_of_a_stop_from_the_first(world: World, chong):
     """What has not come yet is told so, and what never came."""
     stopping = world.move(world.add(), S.STOPPING)
