@@ -15,7 +15,7 @@ from typing import Any
 import click
 import structlog
 
-from chong.cli.facts import one_line
+from chong.cli.ending import one_line
 from chong.cli.follow import Follower, Output
 from chong.cli.interrupts import Interrupts
 from chong.cli.invocation import Invocation
@@ -151,10 +151,10 @@ class Foreground:
         task = self._task
         if task.status is Status.RUNNING and before.status is not Status.RUNNING:
             remark(f"chong: running, attempt {task.attempts_used} of {task.max_attempts}")
-        is_new = task.progress not in (None, before.progress)
-        if is_new and time.monotonic() - self._told_at >= PROGRESS_SECONDS:
+        told = progress_text(task.progress) if task.progress != before.progress else None
+        if told is not None and time.monotonic() - self._told_at >= PROGRESS_SECONDS:
             self._told_at = time.monotonic()
-            remark(f"chong: {escape(progress_text(task.progress) or '')}")
+            remark(f"chong: {escape(told)}")
 
     def _heed(self) -> None:
         """The first Ctrl-C asks, each further one kills."""

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -120,7 +121,8 @@ def test_one_signal_asks_the_task_to_stop(place: Foreground, number: int):
     answer = ended(process)
     assert answer.code == 130
     assert "asked the task to stop; once more kills it" in answer.err
-    assert answer.err.endswith("chong: stopped\n")
+    assert re.search(r"^chong: stopped, asked by \S+: Ctrl-C\n\Z", answer.err, re.MULTILINE)
+    assert "chong: \n" not in answer.err
 
 
 def test_a_second_ctrl_c_kills_it(place: Foreground):
