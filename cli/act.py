@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from chong.cli.facts import one_line
+from chong.cli.ending import one_line
 from chong.cli.filters import Filter, filtered
 from chong.cli.invocation import Invocation
 from chong.cli.option import json_option

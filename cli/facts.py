@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from chong.cli.render import block, escape, json_text, sheet
-from chong.cli.taskrow import cause_text, progress_text, ran_for
+from chong.cli.ending import end_text
+from chong.cli.render import block, json_text, sheet
+from chong.cli.standing import Standing, mark_of
+from chong.cli.taskrow import progress_text, ran_for
 from chong.cli.times import ago, span, stamp
 from chong.store.model import Command, StopMoments, TaskSnapshot
 from chong.store.states import Status
+from chong.supervisor.verdict import signal_name
 
 Fact = tuple[str, str | None]
 _MEBIBYTE = 1024 * 1024
@@ -16,18 +19,18 @@ _MEBIBYTE = 1024 * 1024
 def fact_lines(
     task: TaskSnapshot,
     commands: Sequence[Command],
-    hold: str | None,
+    standing: Standing,
     reason: str | None,
     now: datetime,
     *,
     colour: bool,
 ) -> list[str]:
-    """`hold`: why it does not start, where its name is held. `reason`: of its last change of state."""
+    """`reason`: of its last change of state."""
     groups: list[tuple[str, list[Fact]]] = [
-        (f"task {task.id}", _identity(task)),
-        ("state", _state(task, hold, reason, now)),
+        (f"task {task.id}", _identity(task, standing, now)),
+        ("state", _state(task, standing, reason, now)),
         ("attempt", _attempt(task, now)),
-        ("stop", _stop(task.stop)),
+        ("stop", [] if task.stop is None else _stop(task, task.stop)),
         ("commands", [(command.action.value, _command(command)) for command in commands]),
         ("failure", _failure(task)),
     ]
@@ -39,12 +42,12 @@ def fact_lines(
     return lines
 
 
-def _identity(task: TaskSnapshot) -> list[Fact]:
+def _identity(task: TaskSnapshot, standing: Standing, now: datetime) -> list[Fact]:
     return [
         ("name", task.name),
         ("key", task.bucket_key),
         ("bucket", None if task.bucket is None else str(task.bucket)),
-        ("node", task.node),
+        ("node", _beside(task.node, standing.node_text(now))),
         ("priority", str(task.priority)),
         ("tags", ", ".join(sorted(task.tags)) or None),
         ("trigger", task.trigger),
@@ -54,17 +57,27 @@ def _identity(task: TaskSnapshot) -> list[Fact]:
     ]
 
 
-def _state(task: TaskSnapshot, hold: str | None, reason: str | None, now: datetime) -> list[Fact]:
+def _state(task: TaskSnapshot, standing: Standing, reason: str | None, now: datetime) -> list[Fact]:
     return [
-        ("status", task.status.value),
-        ("hold", hold),
-        ("reason", reason),
+        ("status", _beside(task.status.value, mark_of(task, standing, now))),
+        ("end", end_text(task)),
+        ("hold", standing.hold),
+        ("reason", None if _tells_failure(task) else reason),
         ("since", ago(task.status_changed_at, now)),
         ("version", str(task.version)),
         ("flags", ", ".join(sorted(task.flags)) or None),
         ("held by", task.lease_owner),
-        ("lease until", stamp(task.lease_until)),
+        ("lease until", _beside(stamp(task.lease_until), standing.lease_text(now))),
     ]
+
+
+def _beside(value: str | None, remark: str | None) -> str | None:
+    return f"{value} ({remark})" if value and remark else value
+
+
+def _tells_failure(task: TaskSnapshot) -> bool:
+    """The reason of such a change is the failure once more."""
+    return task.failure is not None and task.status in {Status.FAILED, Status.RETRYING}
 
 
 def _attempt(task: TaskSnapshot, now: datetime) -> list[Fact]:
@@ -80,9 +93,13 @@ def _attempt(task: TaskSnapshot, now: datetime) -> list[Fact]:
         ("progress", progress_text(task.progress)),
         ("usage", _usage(task)),
         ("exit code", None if task.exit_code is None else str(task.exit_code)),
-        ("exit signal", None if task.exit_signal is None else str(task.exit_signal)),
-        ("forced", "yes, a signal had to end it" if task.forced else None),
+        ("exit signal", None if (number := task.exit_signal) is None else f"{number} ({signal_name(number)})"),
+        ("forced", f"yes, {_forcing(task)} had to end it" if task.forced else None),
     ]
+
+
+def _forcing(task: TaskSnapshot) -> str:
+    return "a signal" if task.exit_signal is None else signal_name(task.exit_signal)
 
 
 def _usage(task: TaskSnapshot) -> str | None:
@@ -98,17 +115,24 @@ def _usage(task: TaskSnapshot) -> str | None:
     return ", ".join(parts)
 
 
-def _stop(stop: StopMoments | None) -> list[Fact]:
-    if stop is None:
-        return []
+def _stop(task: TaskSnapshot, stop: StopMoments) -> list[Fact]:
+    """Every moment counts from the first one; one that has not come yet, or never will, says so."""
     return [
         ("asked", stamp(stop.asked_at)),
         ("by", stop.by),
         ("reason", stop.reason),
-        ("delivered", stamp(stop.delivered_at)),
-        ("acknowledged", stamp(stop.acknowledged_at)),
-        ("effective", stamp(stop.effective_at)),
+        ("delivered", _moment(stop, stop.delivered_at) or _missing(task, "never, no worker was there to hear it")),
+        ("acknowledged", _moment(stop, stop.acknowledged_at) or _missing(task, "never, it met no checkpoint")),
+        ("effective", _moment(stop, stop.effective_at) or _missing(task, "unknown")),
     ]
+
+
+def _moment(stop: StopMoments, moment: datetime | None) -> str | None:
+    return None if moment is None else f"{stamp(moment)} (after {span(moment - stop.asked_at)})"
+
+
+def _missing(task: TaskSnapshot, final: str) -> str:
+    return final if task.status.is_final else "not yet"
 
 
 def _command(command: Command) -> str:
@@ -127,9 +151,3 @@ def _failure(task: TaskSnapshot) -> list[Fact]:
         return []
     facts: list[Fact] = [("kind", failure.kind.value), ("cause", failure.cause), ("message", failure.message)]
     return facts
-
-
-def one_line(task: TaskSnapshot) -> str:
-    """How a task ended, or where it stands, in a few words."""
-    cause = cause_text(task.failure)
-    return escape(f"{task.status}, {cause}" if cause else task.status.value)

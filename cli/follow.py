@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
-from chong.cli.facts import one_line
+from chong.cli.ending import one_line
 from chong.cli.runlog import LogReader, tame
 from chong.cli.screen import remark
 from chong.store.errors import StoreUnavailable

@@ -10,18 +10,17 @@ import time
 from collections.abc import MutableMapping
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
 import structlog
 
-from chong.cli.facts import one_line
+from chong.cli.ending import one_line
 from chong.cli.follow import Follower, Output
 from chong.cli.interrupts import Interrupts
 from chong.cli.invocation import Invocation
 from chong.cli.option import json_option
+from chong.cli.place import temporary_place
 from chong.cli.render import block, escape
 from chong.cli.screen import print_json, remark
 from chong.cli.taskrow import progress_text
@@ -73,7 +72,7 @@ def run(
     config = replace(call.config, options={**call.config.options, "tasks": tasks})
     with ExitStack() as ends:
         interrupts = ends.enter_context(Interrupts())
-        place = Path(ends.enter_context(TemporaryDirectory(prefix="chong-run-")))
+        place = ends.enter_context(temporary_place())
         settings = Settings(
             node=default_node(),
             num_buckets=call.num_buckets,
@@ -152,10 +151,10 @@ class Foreground:
         task = self._task
         if task.status is Status.RUNNING and before.status is not Status.RUNNING:
             remark(f"chong: running, attempt {task.attempts_used} of {task.max_attempts}")
-        is_new = task.progress not in (None, before.progress)
-        if is_new and time.monotonic() - self._told_at >= PROGRESS_SECONDS:
+        told = progress_text(task.progress) if task.progress != before.progress else None
+        if told is not None and time.monotonic() - self._told_at >= PROGRESS_SECONDS:
             self._told_at = time.monotonic()
-            remark(f"chong: {escape(progress_text(task.progress) or '')}")
+            remark(f"chong: {escape(told)}")
 
     def _heed(self) -> None:
         """The first Ctrl-C asks, each further one kills."""

@@ -45,14 +45,23 @@ def _ask(call: Invocation, request: dict[str, Any], told: Callable[[Mapping[str,
 
 def _held(fact: Mapping[str, Any]) -> str:
     already = "" if fact["had"] != fact["hold"] else " already"
-    return f"held{already}, {_tasks(fact)} waiting: {fact['hold']}"
+    return f"held{already}, {_tasks(fact['waiting'])} waiting: {fact['hold']}{_doomed(fact, 'will fail when released')}"
 
 
 def _released(fact: Mapping[str, Any]) -> str:
     if fact["hold"] is not None:
-        return f"{'released' if fact['had'] else 'was not held'}, but everything is held: {fact['hold']}"
-    return f"released, {_tasks(fact)} waiting for a slot" if fact["had"] else "was not held"
+        doomed = _doomed(fact, "will fail when that is released")
+        return f"{'released' if fact['had'] else 'was not held'}, but everything is held: {fact['hold']}{doomed}"
+    if not fact["had"]:
+        return "was not held"
+    return f"released, {_tasks(fact['waiting'])} waiting for a slot{_doomed(fact, 'will fail now')}"
 
 
-def _tasks(fact: Mapping[str, Any]) -> str:
-    return f"{fact['waiting']} task" + ("" if fact["waiting"] == 1 else "s")
+def _doomed(fact: Mapping[str, Any], what: str) -> str:
+    """Of waiting tasks that nothing can run; a supervisor of another version may not tell."""
+    count = fact.get("undefined", 0)
+    return f"; {_tasks(count)} {what} (import_error): no task module defines the name any more" if count else ""
+
+
+def _tasks(count: int) -> str:
+    return f"{count} task" + ("" if count == 1 else "s")

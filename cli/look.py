@@ -1,5 +1,7 @@
 """Commands that look at tasks."""
 
+from typing import Any
+
 import click
 
 from chong.cli.facts import fact_lines
@@ -9,8 +11,9 @@ from chong.cli.invocation import Invocation
 from chong.cli.option import json_option
 from chong.cli.reach import Reached, reach
 from chong.cli.screen import print_json, print_lines, print_table, remark, shows_colour
+from chong.cli.standing import Standing, standings
 from chong.cli.taskrow import COLUMNS as TASK_COLUMNS
-from chong.cli.taskrow import hold_on, holds_in, task_row
+from chong.cli.taskrow import task_row
 from chong.cli.times import utc_now
 from chong.cli.trail import COLUMNS as TRAIL_COLUMNS
 from chong.cli.trail import trail_json, trail_rows
@@ -35,19 +38,26 @@ def ps(
     """List tasks: running first, then waiting, with --all final ones.
 
     AGE is the time since a task was created, RAN how long its attempt has been under way, or was. CPU and MEM are what
-    a living run has used, and has now.
+    a living run has used, and has now. END says how a task ended, or its last attempt. Where the terminal is too narrow
+    for all columns, some are left out.
     """
     with reach(call) as reached:
         tasks, more = _listed(reached, chosen, everything=everything, mine=mine, limit=limit)
-        holds = {} if as_json else holds_in(reached.store.catalogue())
+        known = standings(reached.store, tasks)
     if as_json:
-        return print_json(tasks)
+        return print_json([_row(task, standing) for task, standing in zip(tasks, known, strict=True)])
     now = utc_now()
-    rows = [task_row(task, now, full_id=full_id, is_held=hold_on(task, holds) is not None) for task in tasks]
+    rows = [task_row(task, now, standing, full_id=full_id) for task, standing in zip(tasks, known, strict=True)]
     print_table(TASK_COLUMNS, rows)
     if more:
         remark(f"only the first {limit} are shown; raise --limit, or choose by --name, --status, --bucket …")
     return None
+
+
+def _row(task: TaskSnapshot, standing: Standing) -> dict[str, Any]:
+    """The snapshot, and whether it is still true: nobody changes it when its holder is gone."""
+    judged = {"lease_is_past": standing.lease_is_past, "node_is_live": standing.node_is_live}
+    return {**view_of(task), **judged}
 
 
 def _listed(
@@ -77,12 +87,12 @@ def show(call: Invocation, part: str, *, as_json: bool) -> None:
     with reach(call) as reached:
         task = find_one(reached.store, part)
         commands = reached.store.commands(task.id)
-        hold = hold_on(task, holds_in(reached.store.catalogue(task.node)))
+        standing = standings(reached.store, [task])[0]
         trail = reached.store.history(task.id)
     if as_json:
-        return print_json({**view_of(task), "commands": commands, "hold": hold})
+        return print_json({**_row(task, standing), "commands": commands, "hold": standing.hold})
     reason = trail[-1].reason if trail else None
-    return print_lines(fact_lines(task, commands, hold, reason, utc_now(), colour=shows_colour()))
+    return print_lines(fact_lines(task, commands, standing, reason, utc_now(), colour=shows_colour()))
 
 
 @click.command()

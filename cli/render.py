@@ -13,6 +13,7 @@ from chong.store.view import as_json
 
 GAP = "  "
 CUT = "…"
+EMPTY = "-"
 UNLIMITED = 1_000_000
 
 _PAINT = {"good": "32", "busy": "36", "wait": "33", "bad": "31", "dim": "2", "title": "1"}
@@ -20,11 +21,15 @@ _PAINT = {"good": "32", "busy": "36", "wait": "33", "bad": "31", "dim": "2", "ti
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`floor`: the narrowest width to which the column may be cut, 0 for never; `right`: aligned like numbers."""
+    """`floor`: the narrowest width to which the column may be cut, 0 for never; `right`: aligned like numbers.
+
+    `spare`: whether it may be left out where there is no room, 0 for never; the highest goes first.
+    """
 
     title: str
     floor: int = 0
     right: bool = False
+    spare: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +76,33 @@ def clip(text: str, width: int) -> str:
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell | str]], *, width: int, colour: bool) -> list[str]:
     """The lines of a table, none wider than `width`; empty cells become "-"."""
-    cells = [[_clean(cell) for cell in row] for row in rows]
-    head = [Cell(column.title, "title") for column in columns]
-    widths = _fit(columns, [max(width_of(line[i].text) for line in (head, *cells)) for i in range(len(columns))], width)
-    return [_line(columns, line, widths, width, colour=colour) for line in (head, *cells)]
+    lines = [[Cell(column.title, "title") for column in columns], *([_clean(cell) for cell in row] for row in rows)]
+    widths = [max(width_of(line[i].text) for line in lines) for i in range(len(columns))]
+    kept = _kept(
+        columns, widths, [all(line[i].text == EMPTY for line in lines[1:]) for i in range(len(columns))], width
+    )
+    columns, lines = [columns[i] for i in kept], [[line[i] for i in kept] for line in lines]
+    widths = _fit(columns, [widths[i] for i in kept], width)
+    return [_line(columns, line, widths, width, colour=colour) for line in lines]
+
+
+def _kept(columns: Sequence[Column], widths: Sequence[int], is_empty: Sequence[bool], width: int) -> list[int]:
+    """The columns for which there is room, if need be at their floors; of the spare ones empty ones go first."""
+    kept = list(range(len(columns)))
+    spare = sorted((i for i in kept if columns[i].spare), key=lambda i: (is_empty[i], columns[i].spare))
+    while spare and _least(columns, widths, kept) > width:
+        kept.remove(spare.pop())
+    return kept
+
+
+def _least(columns: Sequence[Column], widths: Sequence[int], kept: Sequence[int]) -> int:
+    return sum(min(widths[i], columns[i].floor or widths[i]) for i in kept) + len(GAP) * (len(kept) - 1)
 
 
 def _clean(cell: Cell | str) -> Cell:
     if isinstance(cell, str):
-        return Cell(escape(cell) or "-")
-    return Cell(escape(cell.text) or "-", cell.style)
+        return Cell(escape(cell) or EMPTY)
+    return Cell(escape(cell.text) or EMPTY, cell.style)
 
 
 def _fit(columns: Sequence[Column], widths: list[int], width: int) -> list[int]:

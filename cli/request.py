@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import click
 
-from chong.cli.facts import one_line
+from chong.cli.ending import one_line
 from chong.cli.filters import Filter
 from chong.cli.find import TAIL, find_one
 from chong.cli.reach import Reached
@@ -23,6 +23,7 @@ from chong.store.query import MAX_LIMIT
 from chong.store.states import RUNS, WAITING, Status
 from chong.supervisor.client import Client
 from chong.supervisor.exits import Exit
+from chong.supervisor.task_state import FROZEN
 
 _OPEN_TO = {
     Action.STOP: RUNS | WAITING,
@@ -112,7 +113,8 @@ def _print_requested(store: TaskStore, action: Action, commands: list[Command]) 
     for command in commands:
         task = store.get(command.task_id)
         if task is not None:
-            print(f"{_who(task)}: {action} requested, now {task.status}{_silence(task, nodes.get(task.node))}")
+            silence = _silence(task, nodes.get(task.node))
+            print(f"{_who(task)}: {action} requested, now {_status(task)}{silence or _outlook(action, task)}")
 
 
 def _warn_of_silent_nodes(store: TaskStore, commands: list[Command]) -> None:
@@ -129,8 +131,36 @@ def _silence(task: TaskSnapshot, node: NodeRecord | None) -> str:
     """The holder acts on requests; an operator should know when nobody does at the moment."""
     if task.status.is_final or (node is not None and node.is_live):
         return ""
+    if node is not None and node.ended_at is not None:
+        return escape(f"; node {task.node} is down and acts on it when it is back")
     since = f" for {span(utc_now() - node.seen_at)}" if node is not None and node.seen_at is not None else ""
     return escape(f"; node {task.node} has been silent{since} and acts on it when it is back")
+
+
+_FROM = {
+    (Action.PAUSE, Status.STARTING): "it pauses when it has started, at its next checkpoint",
+    (Action.PAUSE, Status.RUNNING): "it pauses at its next checkpoint",
+    (Action.PAUSE, Status.PAUSING): "it pauses at its next checkpoint",
+    (Action.PAUSE, Status.PAUSED): "it is paused already",
+    (Action.FREEZE, Status.STARTING): "it is frozen when it has started",
+    (Action.RESUME, Status.STARTING): "it goes on, a pause that waits for its start is void",
+    (Action.RESUME, Status.RUNNING): "it is not paused",
+    (Action.STOP, Status.STOPPING): "it is being stopped already",
+}
+"""What a request comes to where the bare word would leave a doubt."""
+
+
+def _outlook(action: Action, task: TaskSnapshot) -> str:
+    if action is Action.STOP and FROZEN in task.flags:
+        return "; it is thawed first, so that it can clean up"
+    if action is Action.FREEZE and FROZEN in task.flags:
+        return "; it is frozen already"
+    known = _FROM.get((action, task.status))
+    return f"; {known}" if known else ""
+
+
+def _status(task: TaskSnapshot) -> str:
+    return f"{task.status} ({FROZEN})" if FROZEN in task.flags else task.status.value
 
 
 def _await(store: TaskStore, request: Request, command: Command, end: float) -> bool:
@@ -138,7 +168,7 @@ def _await(store: TaskStore, request: Request, command: Command, end: float) -> 
     task = store.get(command.task_id)
     who = _who(task) if task else command.task_id
     if effect is None:
-        now = f", now {one_line(task)}" if task else ""
+        now = f", now {_status(task)}{_delay(request.action, task)}" if task else ""
         remark(f"chong: {who}: {request.action} not in effect after {span(request.timeout or 0)}{now}")
         return False
     if effect.came_about:
@@ -146,6 +176,14 @@ def _await(store: TaskStore, request: Request, command: Command, end: float) -> 
     else:
         remark(f"chong: {who}: {effect.text}")
     return effect.came_about
+
+
+def _delay(action: Action, task: TaskSnapshot) -> str:
+    if action is Action.PAUSE and task.status is Status.PAUSING:
+        return ": it has met no checkpoint yet; --freeze would not wait for one"
+    if action is Action.STOP and task.status is Status.STOPPING:
+        return "; signals end it when its graces are over"
+    return "; the request stands"
 
 
 def look(store: TaskStore, command: Command) -> Effect | None:
@@ -165,7 +203,12 @@ def effect_of(command: Command, task: TaskSnapshot) -> Effect | None:
         detail = f": {command.detail}" if command.detail else ""
         return Effect(came_about=False, text=escape(f"{command.action} {command.outcome}{detail}"))
     aim = {Action.PAUSE: Status.PAUSED, Action.FREEZE: Status.PAUSED, Action.RESUME: Status.RUNNING}.get(command.action)
-    return Effect(came_about=True, text=task.status.value) if task.status is aim else None
+    if task.status is aim:
+        return Effect(came_about=True, text=_status(task))
+    if aim is None or task.status not in WAITING | {Status.STOPPING}:
+        return None
+    # A resumed task did go on before it came to this; one that was to pause will not stand still any more.
+    return Effect(came_about=command.action is Action.RESUME, text=f"{command.action} overtaken, now {one_line(task)}")
 
 
 def _end_reached(command: Command, task: TaskSnapshot) -> Effect:
@@ -178,8 +221,7 @@ def _end_reached(command: Command, task: TaskSnapshot) -> Effect:
     if command.action is not Action.STOP:
         return Effect(came_about=False, text=f"it has ended: {one_line(task)}")
     took = span(task.stop.effective_at - task.stop.asked_at) if task.stop and task.stop.effective_at else None
-    forced = ", by force" if task.forced else ""
-    text = f"{one_line(task)}{forced}" + (f", effective {took} after it was asked" if took else "")
+    text = one_line(task) + (f", effective {took} after it was asked" if took else "")
     return Effect(came_about=task.status is not Status.LOST, text=text)
 
 

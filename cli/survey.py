@@ -1,11 +1,11 @@
 """Commands that look at the whole deployment: buckets, nodes, definitions, counts."""
 
-import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import click
 
 from chong.cli.coverage import BucketRow, Cover, bucket_rows, owners_of
+from chong.cli.definition import options_text
 from chong.cli.invocation import Invocation
 from chong.cli.option import json_option
 from chong.cli.reach import reach
@@ -16,7 +16,6 @@ from chong.cli.times import span, stamp, utc_now
 from chong.store.buckets import format_buckets
 from chong.store.model import BucketDeclaration, CatalogueEntry, NodeRecord
 from chong.store.view import as_json as view_of
-from chong.worker.options import Options
 
 _BUCKETS = (
     Column("", floor=0),
@@ -35,23 +34,23 @@ _NODES = (
     Column("STATE"),
     Column("SEEN", right=True),
     Column("BUCKETS", floor=8),
-    Column("HOST", floor=8),
-    Column("PID", right=True),
-    Column("VERSION"),
-    Column("GENERATION", right=True),
-    Column("CONTAINMENT"),
-    Column("STARTED", floor=10),
-    Column("TERM", floor=10),
+    Column("HOST", floor=8, spare=1),
+    Column("PID", right=True, spare=2),
+    Column("VERSION", spare=6),
+    Column("GENERATION", right=True, spare=5),
+    Column("CONTAINMENT", spare=4),
+    Column("STARTED", floor=10, spare=3),
+    Column("TERM", floor=10, spare=7),
 )
 
 _TASKS = (
-    Column("NODE", floor=6),
+    Column("NODE", floor=6, spare=4),
     Column("NAME", floor=10),
-    Column("PARAMETERS", floor=10),
-    Column("OPTIONS", floor=10),
-    Column("MODULE", floor=8),
-    Column("HOLD", floor=10),
-    Column("ERROR", floor=10),
+    Column("PARAMETERS", floor=10, spare=3),
+    Column("OPTIONS", floor=10, spare=2),
+    Column("MODULE", floor=8, spare=5),
+    Column("HOLD", floor=10, spare=1),
+    Column("ERROR", floor=24),
 )
 
 
@@ -123,10 +122,17 @@ def _declared_by(node: NodeRecord, declared: list[BucketDeclaration]) -> list[in
     return [claim.bucket for claim in declared if claim.node == node.node] or None
 
 
+def _state_of(node: NodeRecord) -> Cell:
+    """Who has ended by itself is not missed."""
+    if node.ended_at is not None:
+        return Cell("down")
+    return Cell("live", "good") if node.is_live else Cell("silent", "bad")
+
+
 def _node_cells(node: NodeRecord, declared: list[int] | None) -> list[Cell | str]:
     return [
         node.node,
-        Cell("live", "good") if node.is_live else Cell("silent", "bad"),
+        _state_of(node),
         "" if node.seen_at is None else f"{span(utc_now() - node.seen_at)} ago",
         format_buckets(declared) if declared else "all",
         node.host,
@@ -144,35 +150,22 @@ def _node_cells(node: NodeRecord, declared: list[int] | None) -> list[Cell | str
 @json_option
 @click.pass_obj
 def tasks(call: Invocation, *, node: str | None, as_json: bool) -> None:
-    """Show the task definitions of each node, with holds and errors."""
+    """Show the task definitions of each node, with holds and errors.
+
+    OPTIONS are those that are not the default. A name in brackets is a module that could not be imported, or defines a
+    task whose name is taken; ERROR says why.
+    """
     with reach(call) as reached:
         entries = reached.store.catalogue(node)
     return print_json(entries) if as_json else print_table(_TASKS, [_task_cells(entry) for entry in entries])
 
 
 def _task_cells(entry: CatalogueEntry) -> list[Cell | str]:
-    said = {
-        name: value for name, value in entry.options.items() if name != "parameters" and not _is_default(name, value)
-    }
-    options = " ".join(f"{name}={_short(value)}" for name, value in sorted(said.items()))
+    options = options_text(entry.options)
     parameters = str(entry.options.get("parameters", ""))
     hold = Cell(entry.hold or "", "wait" if entry.hold else None)
     error = Cell(entry.error or "", "bad" if entry.error else None)
     return [entry.node, entry.name, parameters, options, entry.module, hold, error]
-
-
-def _is_default(name: str, value: object) -> bool:
-    return bool(value == _DEFAULTS.get(name))
-
-
-_DEFAULTS = json.loads(json.dumps(asdict(Options()))) | {"env": []}
-"""As the store shows them: of `env` the names alone."""
-
-
-def _short(value: object) -> str:
-    if isinstance(value, dict):
-        value = [f"{name}:{part}" for name, part in value.items()]
-    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 @click.command()

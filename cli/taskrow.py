@@ -1,29 +1,29 @@
 """One task as a line of a table."""
 
-from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
+from chong.cli.ending import end_text
 from chong.cli.find import TAIL
 from chong.cli.render import Cell, Column
+from chong.cli.standing import UNKNOWN, Standing, mark_of
 from chong.cli.times import span
-from chong.store.model import CatalogueEntry, Failure, Progress, TaskSnapshot
+from chong.store.model import Progress, TaskSnapshot
 from chong.store.states import WAITING, Status
-from chong.supervisor.holds import EVERYTHING
 
 COLUMNS = (
     Column("ID"),
-    Column("NAME", floor=8),
-    Column("KEY", floor=4),
-    Column("BUCKET", right=True),
+    Column("NAME", floor=20),
+    Column("KEY", floor=4, spare=5),
+    Column("BUCKET", right=True, spare=7),
     Column("STATUS"),
-    Column("ATTEMPT", right=True),
-    Column("AGE", right=True),
-    Column("RAN", right=True),
-    Column("CPU", right=True),
-    Column("MEM", right=True),
-    Column("NODE", floor=6),
-    Column("PROGRESS", floor=8),
-    Column("CAUSE", floor=8),
+    Column("ATTEMPT", right=True, spare=3),
+    Column("AGE", right=True, spare=6),
+    Column("RAN", right=True, spare=2),
+    Column("CPU", right=True, spare=8),
+    Column("MEM", right=True, spare=9),
+    Column("NODE", floor=6, spare=4),
+    Column("PROGRESS", floor=8, spare=1),
+    Column("END", floor=24),
 )
 
 _MEBIBYTE = 1024 * 1024
@@ -41,10 +41,12 @@ _STYLES = {
 }
 
 
-def task_row(task: TaskSnapshot, now: datetime, *, full_id: bool = False, is_held: bool = False) -> list[Cell | str]:
+def task_row(
+    task: TaskSnapshot, now: datetime, standing: Standing = UNKNOWN, *, full_id: bool = False
+) -> list[Cell | str]:
     """AGE is the time since the task was created, RAN how long its last attempt has been, or was, under way.
 
-    CPU is the processor time that a living run has used, MEM the memory that it has now.
+    CPU is the processor time that a living run has used, MEM the memory that it has now, END how it ended.
     """
     ran = ran_for(task, now)
     return [
@@ -52,34 +54,27 @@ def task_row(task: TaskSnapshot, now: datetime, *, full_id: bool = False, is_hel
         task.name,
         task.bucket_key or "",
         "" if task.bucket is None else str(task.bucket),
-        status_cell(task.status, is_held=is_held),
+        _standing_cell(task, standing, now),
         f"{task.attempts_used}/{task.max_attempts}",
         span(now - task.created_at),
         "" if ran is None else span(ran),
         *_usage_cells(task),
         task.node,
         progress_text(task.progress) or "",
-        cause_text(task.failure) or "",
+        end_text(task) or "",
     ]
 
 
-def status_cell(status: Status, *, is_held: bool = False) -> Cell:
-    return Cell(f"{status} (held)" if is_held else status.value, _STYLES.get(status, "wait"))
+def status_cell(status: Status) -> Cell:
+    return Cell(status.value, _STYLES.get(status, "wait"))
 
 
-Holds = Mapping[tuple[str, str], str]
-"""By node and name."""
-
-
-def holds_in(catalogue: Iterable[CatalogueEntry]) -> Holds:
-    return {(entry.node, entry.name): entry.hold for entry in catalogue if entry.hold}
-
-
-def hold_on(task: TaskSnapshot, holds: Holds) -> str | None:
-    """Why a waiting task does not start, where its name is held on its node."""
-    if task.status not in WAITING:
-        return None
-    return holds.get((task.node, task.name)) or holds.get((task.node, EVERYTHING))
+def _standing_cell(task: TaskSnapshot, standing: Standing, now: datetime) -> Cell:
+    """What runs only by its last word looks like trouble, whatever that word was."""
+    plain = status_cell(task.status)
+    mark = mark_of(task, standing, now)
+    is_trouble = standing.lease_is_past or not standing.node_is_live
+    return Cell(f"{plain.text} ({mark})", "bad" if is_trouble else plain.style) if mark else plain
 
 
 def _usage_cells(task: TaskSnapshot) -> tuple[str, str]:
@@ -99,7 +94,7 @@ def size_text(size: int | None) -> str | None:
 
 
 def ran_for(task: TaskSnapshot, now: datetime) -> timedelta | None:
-    if task.started_at is None or task.status in WAITING:
+    if task.started_at is None or task.status in WAITING | {Status.CANCELLED}:
         return None
     return (task.ended_at or now) - task.started_at
 
@@ -110,11 +105,3 @@ def progress_text(progress: Progress | None) -> str | None:
     done = "" if progress.done is None else f"{progress.done:.12g}"
     total = "" if progress.total is None else f"/{progress.total:.12g}"
     return f"{done}{total} {progress.message or ''}".strip() or None
-
-
-def cause_text(failure: Failure | None) -> str | None:
-    """Kind, cause and message, without what one repeats of the other."""
-    if failure is None:
-        return None
-    cause = failure.cause if failure.kind == failure.cause else f"{failure.kind} {failure.cause}"
-    return f"{cause}: {failure.message}" if failure.message else cause

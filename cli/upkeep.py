@@ -10,6 +10,7 @@ from chong.cli.reach import reach
 from chong.cli.render import escape
 from chong.cli.request import default_issuer
 from chong.cli.screen import print_json, print_table, remark, show_progress
+from chong.cli.standing import standings
 from chong.cli.taskrow import COLUMNS, task_row
 from chong.cli.times import span, utc_now
 from chong.cli.wait import PATIENCE
@@ -39,10 +40,12 @@ def reconcile(call: Invocation, *, dry_run: bool, as_json: bool) -> None:
         else:
             patience = Patience()
             tasks = judge.reconcile(reached.partition, on_wait=patience.note_answer, sleep=patience.sleep)
+        known = standings(reached.store, tasks)
     if as_json:
         print_json(tasks)
     else:
-        print_table(COLUMNS, [task_row(task, utc_now()) for task in tasks])
+        now = utc_now()
+        print_table(COLUMNS, [task_row(task, now, standing) for task, standing in zip(tasks, known, strict=True)])
 
 
 @click.command()

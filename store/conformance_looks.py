@@ -216,6 +216,23 @@ class NodeRules(Rules):
         store.renew(TERM, [], TTL)
         assert [(node.term, node.is_live) for node in store.nodes()] == [(LATER_TERM, False)]
 
+    def test_a_node_whose_term_has_ended_is_not_live(self, store: TaskStore, clock: SetClock) -> None:
+        """At once, and whatever it renews after that; ended twice it has ended once more."""
+        store.register_term(term_record(), node_record())
+        for _ in range(2):
+            store.end_term(TERM)
+            store.renew(TERM, [], TTL)
+            assert [(node.ended_at, node.is_live) for node in store.nodes()] == [(clock.now, False)]
+            clock.advance(1)
+
+    def test_the_next_term_makes_its_node_live_again(self, store: TaskStore) -> None:
+        """A former one that ends behind it changes nothing."""
+        store.register_term(term_record(), node_record())
+        store.end_term(TERM)
+        store.register_term(term_record(LATER_TERM), node_record(LATER_TERM))
+        store.end_term(TERM)
+        assert [(node.ended_at, node.is_live) for node in store.nodes()] == [(None, True)]
+
     def test_terms_are_listed_newest_first(self, store: TaskStore) -> None:
         """Each with what would prove its death."""
         store.register_term(term_record(), node_record())

@@ -219,6 +219,13 @@ class TaskStore(ABC):
         """Record a new life of a supervisor and make it its node's current one."""
 
     @abstractmethod
+    def end_term(self, term: str) -> None:
+        """The term has ended by itself: the node is not live any more, at once, until its next term is registered.
+
+        Nothing when the term is not its node's current one.
+        """
+
+    @abstractmethod
     def terms(self, node: str) -> list[TermRecord]:
         """The terms of a node, newest first."""
 

@@ -276,6 +276,7 @@ class NodeRecord:
     generation: int = 0
     started_at: datetime | None = None
     seen_at: datetime | None = None
+    ended_at: datetime | None = None
     is_live: bool = False
 
 

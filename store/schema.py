@@ -5,12 +5,16 @@ import sqlite3
 from chong.store.errors import ConfigurationError
 from chong.store.queries import load_queries, load_script
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """The version that this code writes. Migrations only add, so a database names the oldest code that may use it."""
 
 OLDEST_CODE = 1
 
-ADDED = (("nodes", "containment", "TEXT NOT NULL DEFAULT ''"), ("catalogue", "hold", "TEXT"))
+ADDED = (
+    ("nodes", "containment", "TEXT NOT NULL DEFAULT ''"),
+    ("nodes", "ended_at", "INTEGER"),
+    ("catalogue", "hold", "TEXT"),
+)
 """Columns that came after the first version: table, name, definition."""
 
 APPLICATION_ID = 0x63686E67

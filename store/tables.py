@@ -203,6 +203,10 @@ class TableStore(TaskStore):
             db.execute(self._queries["register_term"], self._codec.term_to_columns(term))
             db.execute(self._queries["register_term_node"], self._codec.node_to_columns(node, self._now()))
 
+    def end_term(self, term: str) -> None:
+        with self._writing() as db:
+            db.execute(_QUERIES["end_term"], {"term": term, "now": self._now()})
+
     def terms(self, node: str) -> list[TermRecord]:
         return [self._codec.term_from_row(row) for row in self._rows("terms", node=node)]
 

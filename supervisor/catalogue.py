@@ -1,6 +1,7 @@
 """The task definitions of a generation, as its forkserver wrote them down."""
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -9,8 +10,11 @@ from typing import Any
 from chong.store.errors import Refused
 from chong.store.model import CatalogueEntry
 from chong.supervisor.files import read_json
+from chong.supervisor.holds import EVERYTHING
 from chong.worker.options import Options, options_from_json
 from chong.worker.wire import ProtocolError
+
+UNDEFINED = "no task module defines it any more: what waits fails when it is released"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +50,18 @@ class Catalogue:
     errors: dict[str, str] = field(default_factory=dict)
 
     def find(self, name: str) -> Task:
-        """The task of this name; Refused with the nearest name, and with the modules that failed."""
+        """The task of this name; Refused with the nearest name, and with the modules that failed and may define it."""
         found = self.tasks.get(name)
         if found is not None:
             return found
         near = difflib.get_close_matches(name, self.tasks, n=1)
         hint = f", did you mean {near[0]!r}?" if near else ""
-        broken = "".join(f"; module {module} failed: {error}" for module, error in sorted(self.errors.items()))
+        suspects = [module for module in sorted(self.errors) if _may_define(module, name)]
+        if not suspects and not near and len(self.errors) == 1:
+            suspects = list(self.errors)
+        broken = "".join(f"; module {module} failed: {self.errors[module]}" for module in suspects)
+        if not broken and not near and self.errors:
+            broken = f"; {len(self.errors)} modules could not be imported, see chong tasks"
         raise Refused(f"unknown task {name!r}{hint}{broken}"[:2000])
 
     def entries(self, node: str, holds: Mapping[str, str], errors: Mapping[str, str]) -> list[CatalogueEntry]:
@@ -76,11 +85,16 @@ class Catalogue:
             for module, error in self.errors.items()
         ]
         only_held = [
-            CatalogueEntry(node=node, name=name, module="", hold=text)
+            CatalogueEntry(node=node, name=name, module="", hold=text, error=None if name == EVERYTHING else UNDEFINED)
             for name, text in holds.items()
             if name not in self.tasks
         ]
         return good + bad + only_held
+
+
+def _may_define(module: str, name: str) -> bool:
+    """By the way names are given: `acme.billing` or `billing_tasks` for `billing.sync`."""
+    return name.startswith(f"{module}.") or name.split(".", maxsplit=1)[0] in re.split(r"[._]", module)
 
 
 def read_catalogue(path: Path) -> Catalogue:

@@ -92,12 +92,16 @@ class Exited:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Somebody wants the task stopped, paused, frozen or resumed; `command_id` is None when the node itself does."""
+    """Somebody wants the task stopped, paused, frozen or resumed; `command_id` is None when the node itself does.
+
+    issued_at: when an operator said so, which the node may hear much later.
+    """
 
     action: Action
     by: str
     reason: str | None = None
     command_id: str | None = None
+    issued_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,14 +104,26 @@ class Gatekeeper:
             settled(Refused(f"done, but only until this supervisor ends: it cannot be kept on the disk: {trouble}"))
             return
         waiting = Counter(state.task.name for state in self._tasks.all() if state.task.status.is_waiting)
-        waiting[EVERYTHING] = waiting.total()
-        settled({"names": [self._fact(name, old, waiting[name]) for name, old in had.items()]})
+        settled({"names": [self._fact(name, old, waiting) for name, old in had.items()]})
 
-    def _fact(self, name: str, had: Hold | None, waiting: int) -> dict[str, Any]:
-        """`had`: its own hold before, `hold`: what keeps it from starting now."""
+    def _fact(self, name: str, had: Hold | None, waiting: Counter[str]) -> dict[str, Any]:
+        """`had`: its own hold before, `hold`: what keeps it from starting now.
+
+        `undefined`: how many of the `waiting` tasks will fail instead of starting, as no module defines them any more;
+        of everything only those that are not held by themselves.
+        """
         now = self._holds.on(name)
         had_text, now_text = (None if hold is None else hold.text for hold in (had, now))
-        return {"name": name, "had": had_text, "hold": now_text, "waiting": waiting}
+        count, freed = waiting[name], [name]
+        if name == EVERYTHING:
+            count, freed = waiting.total(), [each for each in waiting if each not in self._holds]
+        undefined = sum(waiting[each] for each in freed if not self._is_defined(each))
+        return {"name": name, "had": had_text, "hold": now_text, "waiting": count, "undefined": undefined}
+
+    def _is_defined(self, name: str) -> bool:
+        """Also as long as nobody knows: nothing starts, so nothing fails, before the task modules are loaded."""
+        catalogue = self._intake.catalogue
+        return catalogue is None or name in catalogue.tasks
 
     # --- the breaker -----------------------------------------------------------------------------------------
 
@@ -125,7 +137,8 @@ class Gatekeeper:
         self._hold({name: Hold(by=self._term, reason=reason, since=datetime.now(UTC), by_breaker=True)})
 
     def new_code(self) -> None:
-        """New definitions have taken the place of living ones: what crashed may be mended."""
+        """A reload was carried out: what crashed may be mended, and is counted anew."""
+        self._breaker = Breaker(self._crashes)
         tripped = [name for name in self._holds if (hold := self._holds.get(name)) is not None and hold.by_breaker]
         self._release(tripped, by=self._term, reason="new code was loaded")
 

@@ -48,6 +48,8 @@ class Generations:
         self._trouble = ""
         """What is known to be wrong with the one that is coming."""
         self._failures = 0
+        self._has_new_code = False
+        """Whether the next one to be live has what a reload was asked for, and not the live one's code once more."""
         self._last = 0
         """The last generation's number; none is used twice in one term, also when its files are gone."""
         self._children: dict[int, Child] = {}
@@ -169,6 +171,7 @@ class Generations:
             return
         if len(self._generations) < MOST_GENERATIONS:
             self._reloads.begin()
+            self._has_new_code = True
             self.begin()
             return
         alive = sorted(self._generations)
@@ -181,7 +184,8 @@ class Generations:
             self._replaced.append(self._live)
         self._live, self._coming = generation, None
         self._failures = 0
-        self._listener.catalogue_ready(generation.number, catalogue)
+        has_new_code, self._has_new_code = self._has_new_code, False
+        self._listener.catalogue_ready(generation.number, catalogue, has_new_code=has_new_code)
         self._reloads.settle(Reloaded(generation.number, len(catalogue.tasks), catalogue.errors))
         self._begin_wanted()
 
@@ -191,8 +195,9 @@ class Generations:
         trouble = self._trouble or "it ended before it had loaded the task modules"
         why = f"{trouble}; see {self._paths.logs / f'generation-{number}.log'}"
         if self._live is not None:
+            self._has_new_code = False
             self._listener.reload_failed(number, why)
-        else:
+        else:  # what takes its place has loaded the modules after a reload was asked for, if one was
             self._failures += 1
             self._restart(number, again=False)
         self._reloads.settle(Refused(f"generation {number} did not come to life: {why}"))

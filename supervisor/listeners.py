@@ -11,8 +11,11 @@ from chong.supervisor.generation import Generation, Message
 class ForkserverListener(Protocol):
     """Who is told what becomes of forkservers."""
 
-    def catalogue_ready(self, generation: int, catalogue: Catalogue) -> None:
-        """A new generation can fork; its catalogue is the one that counts from now on."""
+    def catalogue_ready(self, generation: int, catalogue: Catalogue, *, has_new_code: bool) -> None:
+        """A new generation can fork; its catalogue is the one that counts from now on.
+
+        has_new_code: it has what a reload was asked for, and does not only take the place of one that died.
+        """
 
     def forkserver_not_understood(self, generation: int, error: Exception) -> None:
         """It could not be started, or said something that makes no sense; it is ended."""

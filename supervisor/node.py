@@ -66,8 +66,6 @@ class Node:
         self._queue = queue
         self._log = log
         self._title = ""
-        self._generation: int | None = None
-        """The one that new runs come from, as long as it lives."""
 
     @property
     def admission(self) -> Admission:
@@ -163,13 +161,12 @@ class Node:
     def kept_state(self, run: str, text: str) -> None:
         self.tasks.keep_state(run.rpartition(".")[0], text)
 
-    def catalogue_ready(self, generation: int, catalogue: Catalogue) -> None:
+    def catalogue_ready(self, generation: int, catalogue: Catalogue, *, has_new_code: bool) -> None:
         self.intake.catalogue = catalogue
-        replaced, self._generation = self._generation, generation
         self._log.info("generation_ready", generation=generation, tasks=len(catalogue.tasks))
         for module, error in catalogue.errors.items():
             self._log.error("module_broken", module=module, error=error)
-        if replaced is not None:  # else it only takes the place of one that died, with the same code
+        if has_new_code:
             self.gatekeeper.new_code()
         self.publish()
         self.registration.show(generation)
@@ -185,7 +182,6 @@ class Node:
             self._log.info("generation_ended", generation=generation)
         else:
             self._log.error("forkserver_died", generation=generation, restart_in=restart_in)
-            self._generation = None if generation == self._generation else self._generation
 
     def reload_failed(self, generation: int, why: str) -> None:
         self._log.error("reload_failed", generation=generation, error=why, live=self.processes.generations.live)
@@ -268,7 +264,7 @@ class Node:
 
     def _command(self, command: Command) -> None:
         if command.task_id in self.tasks:
-            asked = e.Asked(command.action, command.issued_by, command.reason, command.id)
+            asked = e.Asked(command.action, command.issued_by, command.reason, command.id, command.issued_at)
             self.tasks.feed(command.task_id, asked, f"command.{command.id}")
         else:
             self.courier.do(partial(self._answer_stranger, command))

@@ -20,10 +20,13 @@ from chong.supervisor.generation import Generation, Message
 from chong.supervisor.generations import Generations
 from chong.supervisor.listeners import Listener
 from chong.supervisor.loop import Loop
+from chong.supervisor.memo import memo_of, options_of
 from chong.supervisor.process_end import exit_of, reap, told_exit
 from chong.supervisor.run_channel import KEEP, RunChannel
+from chong.supervisor.runlogs import RunLogs
 from chong.supervisor.settings import Settings
 from chong.supervisor.verdict import ProcessEnd
+from chong.worker.options import Options
 from chong.worker.wire import Order, ProtocolError, Report, Up, decode_up
 
 REAP_PERIOD = 1.0
@@ -41,6 +44,7 @@ class Processes:
     def __init__(self, loop: Loop, settings: Settings, term: str, listener: Listener) -> None:
         self._loop = loop
         self._paths = settings.paths
+        self.logs = RunLogs(settings.paths)
         self._listener = listener
         self.generations = Generations(loop, settings, term, self, listener)
         self._containment = Containment()
@@ -67,6 +71,7 @@ class Processes:
             run = str(worker.body["run"])
             self._add_channel(run, worker, found.generation)
             memos[run] = worker.body.get("memo")
+            self.logs.begin(run, options_of(memos[run]).log_max)
             if worker.body["exited"]:
                 self._early_exits[run] = told_exit(worker)
         return memos
@@ -96,6 +101,7 @@ class Processes:
             self._on_spawned(generation, run, message)
         elif message.op is Report.REFUSED:
             self._asked.pop(run, None)
+            self.logs.end(run)
             reason = str(message.body.get("reason"))
             self._listener.happened(run, e.SpawnRefused(reason), f"{run}.refused", None)
         elif message.op is Report.EXITED:
@@ -117,6 +123,7 @@ class Processes:
         """The forkserver is dead; whether runs of it live on, which then need its leash."""
         for run in [run for run, home in self._asked.items() if home is generation]:
             del self._asked[run]
+            self.logs.end(run)
             self._listener.happened(run, e.ForkserverLost(), f"{run}.unforked", None)
         orphans = [run for run, home in self._homes.items() if home is generation]
         for run in orphans:
@@ -142,15 +149,16 @@ class Processes:
 
     # --- runs ----------------------------------------------------------------------------------------------
 
-    def spawn(self, run: str, task: str, title: str, memo: dict[str, Any], *, generation: int) -> None:
+    def spawn(self, run: str, task: str, title: str, options: Options, *, generation: int) -> None:
         """Ask the generation that the run was claimed for, and no other, for a worker; its answer is a happening."""
         source = self.generations.source(generation)
         if source is None:
             self._loop.call(partial(self._listener.happened, run, e.ForkserverLost(), f"{run}.unforked", None))
             return
         self._asked[run] = source
+        self.logs.begin(run, options.log_max)
         log = str(self._paths.log_of(run))
-        source.order(Order.SPAWN, run=run, task=task, log=log, title=title, memo=memo)
+        source.order(Order.SPAWN, run=run, task=task, log=log, title=title, memo=memo_of(options))
 
     def read(self, run: str) -> None:
         """Act on all frames that have come, and watch for more."""
@@ -221,6 +229,7 @@ class Processes:
         elif home is not None:
             home.order(Order.RELEASE, run=run)
         self._drop_channel(run)
+        self.logs.end(run)
 
     def _add_channel(self, run: str, message: Message, generation: Generation) -> RunChannel:
         channel = RunChannel(run, int(message.body["pid"]), *message.descriptors)

@@ -42,6 +42,18 @@ class Registration:
         if self._node.generation:
             self._register(self._node)
 
+    def end(self) -> None:
+        """The supervisor ends as it was asked to, and says so: nobody has to wait until its silence is long enough."""
+        if self._has_begun:
+            self._courier.do(self._write_end)
+
+    def _write_end(self) -> None:
+        """In the store's thread; the loop has ended."""
+        try:
+            self._store.end_term(self._term.term)
+        except ChongError as error:
+            self._log.warning("node_not_registered", error=str(error))
+
     def show(self, generation: int) -> None:
         """Let the store know that this generation is live."""
         self._node = replace(self._node, generation=generation)

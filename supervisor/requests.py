@@ -21,7 +21,9 @@ def _ask_stop(step: Step, asked: e.Asked) -> None:
     step.complete(asked)
     if step.state.is_stop_asked:
         return
-    moments = StopMoments(step.event.at, asked.by, asked.reason)
+    # By the asker's clock, which may be ahead of ours: nobody hears of a stop before it is asked for.
+    asked_at = min(asked.issued_at or step.event.at, step.event.at)
+    moments = StopMoments(asked_at, asked.by, asked.reason)
     if step.status in WAITING:
         _cancel(step, asked, moments)
         return

@@ -5,7 +5,8 @@ import signal
 import socket
 from collections import deque
 
-from chong.worker.wire import FRAME_LIMIT, SO_PEEK_OFF
+from chong.worker.packets import open_channel, receive
+from chong.worker.wire import SO_PEEK_OFF
 
 KEEP = -1
 """A frame that is never popped: it stays until the run's end is stored."""
@@ -22,7 +23,7 @@ class RunChannel:
         self.run = run
         self.pid = pid
         self.pidfd = pidfd
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=channel)
+        self._socket = open_channel(channel)
         # Shared by all copies of the socket: what a former term had peeked at is seen again.
         self._socket.setsockopt(socket.SOL_SOCKET, SO_PEEK_OFF, 0)
         self._unpopped: deque[int] = deque()
@@ -43,13 +44,8 @@ class RunChannel:
         if self._unpopped and self._unpopped[-1] == KEEP:
             return frames
         while len(frames) < most:
-            try:
-                data = self._socket.recv(FRAME_LIMIT + 1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-            except ConnectionResetError:
-                continue  # told once when the worker closed with something unread; queued frames come after it
-            except BlockingIOError:
-                return frames
-            if not data:
+            data = receive(self._socket, socket.MSG_PEEK)
+            if data is None:
                 return frames
             frames.append(data)
         return frames
@@ -62,13 +58,7 @@ class RunChannel:
         """Take frames out of the socket as far as what they say is stored."""
         while self._unpopped and self._unpopped[0] != KEEP and self._unpopped[0] <= version:
             self._unpopped.popleft()
-            self._pop()
-
-    def _pop(self) -> None:
-        try:
-            self._socket.recv(FRAME_LIMIT + 1, socket.MSG_DONTWAIT)
-        except ConnectionResetError:
-            self._pop()  # told once, before what is queued
+            receive(self._socket)
 
     def send(self, data: bytes) -> bool:
         """Send a frame without ever waiting; False when the worker's end is full or gone."""

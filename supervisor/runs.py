@@ -21,8 +21,10 @@ def taken_over(step: Step, _: e.TakenOver) -> None:
     """Send the wanted state again: the former term may have died before or after it did.
 
     Down frames of this attach have higher numbers than all before, so a repeated one is taken and a lost one
-    replaced. Whether `go` was sent is seen from the frames that follow.
+    replaced. Whether `go` was sent is seen from the frames that follow. A freeze counts when it is stored: one that is
+    not is undone, and its command, which is open still, comes again.
     """
+    step.do(e.Freeze() if step.state.is_frozen else e.Thaw())
     if step.status is Status.STARTING:
         step.know(phase=Phase.FORKED)
         step.do(e.Arm(e.TimerName.START, step.state.options.start_timeout))
@@ -32,10 +34,9 @@ def taken_over(step: Step, _: e.TakenOver) -> None:
         step.know(timed_out=not step.state.is_stop_asked)
         step.send(Down.STOP, "stop" if step.state.is_stop_asked else "timeout")
         step.do(e.Arm(e.TimerName.TERM, step.state.options.stop_grace))
-    elif step.state.is_frozen:
-        step.do(e.Freeze())
     elif step.status in {Status.PAUSING, Status.PAUSED}:
-        step.know(pause_number=step.send(Down.PAUSE))
+        if not step.state.is_frozen:
+            step.know(pause_number=step.send(Down.PAUSE))
     else:
         step.send(Down.RESUME)
     if step.status in {Status.RUNNING, Status.PAUSING}:
@@ -103,8 +104,8 @@ def kill_due(step: Step) -> None:
     if step.state.killed and step.status is Status.STOPPING and UNKILLABLE not in step.state.task.flags:
         flags = step.state.task.flags | {UNKILLABLE}
         step.move(Status.STOPPING, reason="SIGKILL has had no effect yet", flags=flags)
-    step.know(signalled=True, killed=True)
     step.signal(signal.SIGKILL)
+    step.know(signalled=True, killed=True)
     step.do(e.Arm(e.TimerName.KILL, UNKILLABLE_AFTER))
 
 

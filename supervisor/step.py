@@ -1,5 +1,6 @@
 """One step of a task under construction: the next state and the effects, gathered by `decide`'s rules."""
 
+import signal
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +23,8 @@ from chong.supervisor.events import (
 )
 from chong.supervisor.task_state import FROZEN, Phase, TaskState
 from chong.worker.wire import Down
+
+_ENDING = frozenset({signal.SIGTERM, signal.SIGKILL})
 
 
 class IllegalMove(AssertionError):  # noqa: N818 - a fault of chong itself, never of a task
@@ -145,6 +148,9 @@ class Step:
     def signal(self, *numbers: int) -> None:
         # Until `ready` the worker may not have its own group yet: a signal to the group would miss it.
         group = self.state.phase in {Phase.GOING, Phase.LIVE}
+        sent = [signal.Signals(number).name for number in numbers if number in _ENDING]
+        if sent and not self.state.killed:  # a SIGKILL without effect is repeated; its flag says so
+            self.note("signalled", f"{' and '.join(sent)} to the {'process group' if group else 'process'}")
         self.do(*(Signal(number, group=group) for number in numbers))
 
     def arm_timeout(self) -> None:

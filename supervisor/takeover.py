@@ -9,8 +9,9 @@ from typing import Any
 from chong.store.model import Failure, FailureKind, TaskSnapshot
 from chong.store.states import Status
 from chong.supervisor import events as e
-from chong.supervisor.frames import interpret, time_of
+from chong.supervisor.frames import interpret, state_of, time_of
 from chong.supervisor.leftovers import Leftovers
+from chong.supervisor.memo import options_of
 from chong.supervisor.node import Node
 from chong.supervisor.paths import Paths
 from chong.supervisor.reconcile import Judge
@@ -18,8 +19,7 @@ from chong.supervisor.recover import Findings, Remains, read_remains
 from chong.supervisor.survivors import end_survivors
 from chong.supervisor.task_state import Phase, TaskState
 from chong.supervisor.verdict import ORPHANED, ProcessEnd
-from chong.worker.options import Options, options_from_json
-from chong.worker.wire import ProtocolError, decode_up
+from chong.worker.wire import ProtocolError, Up, decode_up
 
 BOTH_DEAD = "supervisor and forkserver died, and nothing was left that tells how the run ended"
 SPOOL_GONE = "its submission is no longer in the state directory of its node"
@@ -50,7 +50,9 @@ class Takeover:
         for pid in end_survivors(self._paths.log_of(task.run) for task in findings.dead):
             node.complain_of_survivor(pid)
         for task in findings.dead:
-            _take_in(node, *self.dead(task))
+            if (text := self.left_state(task)) is not None:
+                node.tasks.keep_state(task.id, text)
+            self._bury(node, task)
         for task in findings.spoolless:
             _take_in(node, self.state(task), [(e.SpoolGone(SPOOL_GONE), f"{task.id}.spoolless", datetime.now(UTC))])
         for task in findings.waiting:
@@ -71,6 +73,12 @@ class Takeover:
         node.tasks.feed(task.id, e.TakenOver(), f"{task.run}.takeover")
         node.processes.read(task.run)
 
+    def _bury(self, node: Node, task: TaskSnapshot) -> None:
+        state, happened = self.dead(task)
+        if state.has_process:  # its remains have told the bound of its log, which nobody has looked at since
+            node.processes.logs.begin(task.run, state.options.log_max)
+        _take_in(node, state, happened)
+
     def _wait_on(self, node: Node, task: TaskSnapshot) -> None:
         node.take_in(self.state(task), [])
         node.intake.enqueue(task.id)
@@ -88,10 +96,9 @@ class Takeover:
     def state(self, task: TaskSnapshot, *, used: float = 0.0, pid: int | None = None, memo: Any = None) -> TaskState:
         """A task of the store as this term's; the limits of a run are those that it was started with."""
         memo = self._memos.get(task.run) if memo is None else memo
-        options = options_from_json(memo["options"]) if isinstance(memo, dict) and "options" in memo else Options()
         return TaskState(
             task=replace(task, lease_owner=self._term),
-            options=options,
+            options=options_of(memo),
             term=self._term,
             epoch=self._epoch,
             stored_version=task.version,
@@ -119,6 +126,20 @@ class Takeover:
         )
         return state, _replay(task, remains, self._paths.run_dir(task.run))
 
+    def left_state(self, task: TaskSnapshot) -> str | None:
+        """The newest `state` that nobody had read, as JSON text: the next attempt gets it."""
+        run_dir = self._paths.run_dir(task.run)
+        remains = read_remains(run_dir)
+        found = None
+        for data in () if remains is None else remains.frames:
+            try:
+                frame = decode_up(data)
+                text = state_of(frame, run_dir) if frame.kind is Up.CHECKPOINT else None
+            except ProtocolError:
+                break
+            found = found if text is None else text
+        return found
+
 
 def _take_in(node: Node, state: TaskState, happened: list[Happened]) -> None:
     node.take_in(state, [])
@@ -138,8 +159,12 @@ def _replay(task: TaskSnapshot, remains: Remains, run_dir: Path) -> list[Happene
             what = interpret(frame, run_dir)
             if not isinstance(what, e.Ready | e.Answered):
                 happened.append((what, f"{task.run}.{frame.number}", time_of(frame)))
-        except ProtocolError:
-            continue  # junk of the worker's own; the frames around it still count
+        except ProtocolError as error:  # as on the wire: it fails the run
+            junk = Failure(FailureKind.PROTOCOL, "protocol", str(error)[:500])
+            happened.append((e.FailureArrived(junk), f"{task.run}.junk", remains.at))
+            break
+        if isinstance(what, e.ResultArrived | e.FailureArrived):
+            break  # nothing behind a last word counts
     has_spoken = any(isinstance(what, e.ResultArrived | e.FailureArrived) for what, _, _ in happened)
     if remains.was_ended and not has_spoken:
         failure = Failure(FailureKind.CRASHED, ORPHANED, ORPHANED_TEXT)

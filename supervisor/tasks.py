@@ -1,12 +1,10 @@
 """The tasks in this node's hands: feeds events to `decide` and performs what it says."""
 
 import time
-from collections import deque
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import structlog
@@ -25,11 +23,7 @@ from chong.supervisor.queue import Place, TurnQueue
 from chong.supervisor.retry import retry_wait
 from chong.supervisor.spool import Spool
 from chong.supervisor.task_state import Phase, TaskState
-from chong.worker.options import Options
 from chong.worker.wire import encode_down
-
-ENDED_LOGS = 10_000
-"""So many wait for a last look at most; a disk that hangs must not fill the memory."""
 
 
 class Tasks:
@@ -55,8 +49,6 @@ class Tasks:
         self._leased: set[str] = set()
         self.leased_ids: tuple[str, ...] = ()
         """The tasks whose leases are ours, for the lease keeper's thread: replaced whole, never changed."""
-        self.ended_logs: deque[tuple[Path, int]] = deque(maxlen=ENDED_LOGS)
-        """The logs of runs that ended, with their bounds, until the thread that bounds logs has taken them."""
         self.processes: Processes
         """Set by the controller, which joins the two."""
         self.on_due: Callable[[str], None]
@@ -118,11 +110,6 @@ class Tasks:
     def worker_pids(self) -> dict[str, int]:
         """The living workers by task id; safe to call from other threads."""
         return {s.task.id: s.pid for s in list(self._states.values()) if s.has_process and s.pid is not None}
-
-    def logs(self) -> dict[Path, int]:
-        """The logs of the runs and how large each may grow; safe to call from other threads."""
-        states = (self._states.get(task_id) for task_id in self.leased_ids)
-        return {self._paths.log_of(s.task.run): s.options.log_max for s in states if s is not None}
 
     def used(self, usages: dict[str, Usage]) -> None:
         """Samples; one that comes after the end would hide what the kernel has told of all of the run."""
@@ -197,8 +184,7 @@ class Tasks:
         task = state.task
         self._lease(task.id)
         title = " ".join(["chong: worker", task.name, *([task.bucket_key] if task.bucket_key else []), task.id[-8:]])
-        memo = {"options": memo_of(state.options)}
-        self.processes.spawn(task.run, task.name, title, memo, generation=state.generation)
+        self.processes.spawn(task.run, task.name, title, state.options, generation=state.generation)
 
     def _send_go(self, state: TaskState, go: e.SendGo) -> None:
         try:
@@ -277,8 +263,6 @@ class Tasks:
         self._queue.free(state.task.id)
 
     def _release(self, state: TaskState, _: e.Release) -> None:
-        if state.task.status is not Status.LOST:  # its log is all the evidence there is, and its bound may be unknown
-            self.ended_logs.append((self._paths.log_of(state.task.run), state.options.log_max))
         self.processes.release(state.task.run)
         self._spool.drop_run(state.task.run)
 
@@ -307,14 +291,6 @@ class Tasks:
 
 _QUIET = frozenset({Status.QUEUED, Status.STARTING, Status.RUNNING})
 """Every task goes through these; the trail in the store has them."""
-
-_NOT_KEPT = frozenset({"tags", "env", "cwd", "user", "umask", "nice", "memory", "fork_safe", "every", "keys"})
-"""What is the worker's business, or was settled when the task was accepted: a memo has to fit a frame."""
-
-
-def memo_of(options: Options) -> dict[str, Any]:
-    """What a next term has to know of a run to go on managing it without the code."""
-    return {name: value for name, value in asdict(options).items() if name not in _NOT_KEPT}
 
 
 def place_of(state: TaskState) -> Place:

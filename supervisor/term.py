@@ -143,6 +143,7 @@ class Term:
             self._gatekeeper.begin()
             self._contain()
             memos, scene = self._attach(self._lock)
+            self._last.callback(self.tickers.bounds.look)  # what ended with the node was not looked at since
             self._last.callback(self._processes.close)
             self._clear_groups(scene)
             self._takeover = Takeover(self.name, self._epoch, paths, memos)
@@ -150,12 +151,15 @@ class Term:
                 self.loop, self._store, self._courier, (scene.term, scene.node), self._log
             )
             self.node.registration = self._registration
+            self._last.callback(self._sign_off)  # behind the last renewal
             self._control = Control(self.loop, paths.control, self._operations().request)
             self._last.callback(self._control.close)
             self.loop.call(self._processes.generations.begin)
             self.loop.call(self._look_after_directories)
             if self._settings.fires_schedules:
                 self.loop.call(self.firings.look)
+            self._last.callback(self.tickers.bounding.close, CLOSE_SECONDS)
+            self.tickers.bounding.start()
             self._thread.start()
             self._courier.do(partial(self._contact, scene))
             self._met.result()
@@ -268,7 +272,6 @@ class Term:
         self._registration.begin()
         judge = Judge(self._store, self.name)
         self._takeover.judge_later(findings, judge, self.node, every=min(1.0, self._settings.renewal))
-        self._last.callback(self.tickers.bounds.look)  # what ended with the node was not looked at since
         for ticker in self.tickers.all:
             self._last.callback(ticker.close, CLOSE_SECONDS)
             ticker.start()
@@ -340,6 +343,11 @@ class Term:
         self.call(self._processes.generations.end)
         patience = time.monotonic() + CLOSE_SECONDS
         self._wait_until(lambda: self._processes.generations.is_empty, lambda: patience)
+
+    def _sign_off(self) -> None:
+        """Unless it ends by a fault: then the next term may find work of it that goes on."""
+        if self.fault is None:
+            self._registration.end()
 
     def _unlock(self) -> None:
         if self._lock is not None:

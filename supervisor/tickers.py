@@ -22,7 +22,10 @@ from chong.supervisor.ticker import Ticker
 
 
 class Tickers:
-    """`all` are started with the first contact, and closed in the opposite order: renewal is the last to stop."""
+    """`all` are started with the first contact, and closed in the opposite order: renewal is the last to stop.
+
+    `bounding` needs no store: what runs under a term that has not met it yet may fill the disk as well.
+    """
 
     def __init__(
         self,
@@ -59,8 +62,8 @@ class Tickers:
             on_usage=lambda usages: loop.call(partial(tasks.used, usages)),
         )
         self.bounds = LogBounds(
-            logs=lambda: tasks.logs() | dict.fromkeys(processes.generations.logs(), GENERATION_LOG_MAX),
-            ended=tasks.ended_logs,
+            logs=lambda: processes.logs.growing() | dict.fromkeys(processes.generations.logs(), GENERATION_LOG_MAX),
+            ended=processes.logs.ended,
             on_trouble=lambda path, error: loop.call(
                 partial(log.error, "log_not_bounded", path=str(path), error=str(error))
             ),
@@ -69,7 +72,6 @@ class Tickers:
             ("chong-leases", self.keeper.renew),
             ("chong-commands", poller.poll),
             ("chong-sampler", sampler.sample),
-            ("chong-log-bounds", self.bounds.look),
             *retentions(
                 settings,
                 store,
@@ -77,4 +79,5 @@ class Tickers:
                 on_error=lambda error: loop.call(partial(log.warning, "pruning_failed", error=str(error))),
             ),
         )
+        self.bounding = Ticker("chong-log-bounds", self.bounds.look, on_fault=loop.fail)
         self.all = [Ticker(name, act, on_fault=loop.fail) for name, act in acts]

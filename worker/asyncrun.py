@@ -1,8 +1,7 @@
 """A task that is a coroutine: its event loop, which also watches the worker's channel."""
 
 import asyncio
-import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from chong.worker.listener import Listener
@@ -14,8 +13,9 @@ TIDY_SECONDS = 2.0
 class AsyncRun:
     """One event loop for one task. `close` comes after the verdict, so that nothing left behind can change it."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: Listener, end_threads: Callable[[], None]) -> None:
         self._listener = listener
+        self._end_threads = end_threads
         self._loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self._loop)
 
@@ -39,7 +39,7 @@ class AsyncRun:
         self._tidy(left)
         self._tidy({self._loop.create_task(self._loop.shutdown_asyncgens())})
         if not self._listener.is_stop_asked():
-            threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
+            self._end_threads()
 
     def _hear(self) -> None:
         if not self._listener.is_worker:

@@ -7,7 +7,7 @@ import signal
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
-from os import fork, write
+from os import _exit, fork, write
 from socket import AF_UNIX, SOCK_SEQPACKET, socketpair
 
 from setproctitle import setproctitle
@@ -100,7 +100,7 @@ def _be_worker(nursery: Nursery, spawn: SpawnOrder, log: int, channel: int, grou
     except BaseException:  # noqa: BLE001
         traceback.print_exc()
     finally:
-        os._exit(70)
+        _exit(70)
 
 
 def _settle(nursery: Nursery, log: int, channel: int) -> None:

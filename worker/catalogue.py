@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import entry_points
 from itertools import zip_longest
 from pathlib import Path
-from time import monotonic
 
 from chong.worker.account import account_of
+from chong.worker.clock import monotonic
 from chong.worker.definition import Definition
 from chong.worker.entry import Entry
 from chong.worker.failure import shorten

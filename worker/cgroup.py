@@ -4,8 +4,10 @@ Every call raises OSError as the kernel says it.
 """
 
 import os
-import time
 from contextlib import suppress
+from time import sleep
+
+from chong.worker.clock import monotonic
 
 LOOK = 0.002
 
@@ -92,9 +94,9 @@ def discard(path: str | None) -> None:
 def clear(path: str, seconds: float) -> None:
     """Kill all in it, wait for its end and remove it; OSError when that takes longer."""
     kill(path)
-    until = time.monotonic() + seconds
-    while is_populated(path) and time.monotonic() < until:
-        time.sleep(LOOK)
+    until = monotonic() + seconds
+    while is_populated(path) and monotonic() < until:
+        sleep(LOOK)
     remove(path)
 
 

@@ -2,7 +2,6 @@
 
 import struct
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from fcntl import ioctl
@@ -10,8 +9,10 @@ from os import write
 from select import POLLIN, poll
 from socket import AF_UNIX, MSG_DONTWAIT, MSG_NOSIGNAL, SOCK_SEQPACKET, socket
 from termios import TIOCOUTQ
+from time import sleep
 from typing import Any
 
+from chong.worker.clock import time
 from chong.worker.wire import FRAME_LIMIT, Down, DownFrame, ProtocolError, Up, decode_down, embed_up
 
 UNREAD_LIMIT = 16 * 1024
@@ -62,7 +63,7 @@ class Channel:
     def wait(self, seconds: float | None) -> None:
         """Until something can be read, or for so long; a closed channel only passes the time."""
         if self.closed:
-            time.sleep(60 if seconds is None else seconds)
+            sleep(60 if seconds is None else seconds)
         elif self._poll.poll(None if seconds is None else seconds * 1000):
             self.noted = True
 
@@ -86,7 +87,7 @@ class Channel:
             self.when_free()
 
     def _send(self, kind: Up, texts: dict[str, str]) -> bool:
-        data = embed_up(kind, self._number + 1, time.time(), texts)
+        data = embed_up(kind, self._number + 1, time(), texts)
         self._number += 1
         for _ in range(2):
             try:

@@ -1,9 +1,9 @@
 """What a task sees of chong."""
 
-import time
-from time import monotonic
+from time import sleep
 from typing import Any
 
+from chong.worker.clock import monotonic
 from chong.worker.listener import Listener
 
 
@@ -56,7 +56,7 @@ class TaskContext:
             if listens:
                 self._channel.wait(min(left, 1.0))  # the heart beats meanwhile
             else:
-                time.sleep(min(left, 0.25))
+                sleep(min(left, 0.25))
             self.checkpoint()
 
     @property

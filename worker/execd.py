@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 import traceback
+from os import _exit
 from typing import NoReturn
 
 from setproctitle import setproctitle
@@ -52,7 +53,7 @@ def main(module: str, title: str, run_dir: str, kept: list[int]) -> NoReturn:
     except BaseException:  # noqa: BLE001
         traceback.print_exc()
     finally:
-        os._exit(70)
+        _exit(70)
 
 
 def _load(module: str) -> tuple[dict[str, Definition], BaseException | None]:

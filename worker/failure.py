@@ -1,9 +1,9 @@
 """A failure in words, whatever the exception does: its text is the task's code, and may raise, loop or be huge."""
 
-import signal
 import sys
 import traceback
 from collections.abc import Callable
+from signal import ITIMER_REAL, SIG_IGN, SIG_UNBLOCK, SIGALRM, pthread_sigmask, setitimer, signal
 from types import FrameType, TracebackType
 from typing import Self, TypeVar
 
@@ -89,22 +89,22 @@ class _Budget:
 
     def __enter__(self) -> Self:
         sys.settrace(None)
-        signal.signal(signal.SIGALRM, self._on_alarm)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
+        signal(SIGALRM, self._on_alarm)
+        pthread_sigmask(SIG_UNBLOCK, {SIGALRM})
         return self
 
     def __exit__(self, *_: object) -> None:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        setitimer(ITIMER_REAL, 0)
+        signal(SIGALRM, SIG_IGN)
 
     def spend(self, form: Callable[[], Text], otherwise: Text) -> Text:
         self._alarms = 0
         try:
-            signal.setitimer(signal.ITIMER_REAL, BUDGET, BUDGET / 4)
+            setitimer(ITIMER_REAL, BUDGET, BUDGET / 4)
             formed = form()
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            setitimer(ITIMER_REAL, 0)
         except BaseException:  # noqa: BLE001 -- whatever it raises, the failure is told
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            setitimer(ITIMER_REAL, 0)
             return otherwise
         return formed
 

@@ -10,12 +10,12 @@ import signal
 import sys
 from collections.abc import Callable
 from functools import partial
-from time import monotonic, time
 from typing import Any, NoReturn
 
 from chong.worker.birth import Nursery, bear
 from chong.worker.catalogue import Catalogue, module_names, take_trials
 from chong.worker.cgroup import discard
+from chong.worker.clock import monotonic, time
 from chong.worker.control import Control, Gone, accept
 from chong.worker.exithandlers import run_exit_handlers
 from chong.worker.foundation import Foundation
@@ -80,7 +80,10 @@ class Forkserver:
         self._watch.add(self._foundation.listener, self._accept)
         while not self._is_done():
             self._watch.turn(self._timeout())
-            attempt(self._keep_time)
+            # Each by itself: what one of them cannot do for want of room must not keep the others from their turn.
+            attempt(self._look_again)
+            attempt(self._sweep_in_time)
+            attempt(self._keep_orphans)
 
     def _is_done(self) -> bool:
         if self._runs or self._watched:
@@ -100,10 +103,14 @@ class Forkserver:
         """One at a time: until the old one was read to its end, the next waits in the backlog."""
         if (descriptor := accept(self._foundation.listener)) is None:
             return
-        self._watch.drop(self._foundation.listener)
+        try:
+            self._watch.add(descriptor, self._serve_control)
+        except OSError:
+            os.close(descriptor)  # whoever it is tries again
+            raise
+        self._watch.mute(self._foundation.listener)
         self._control, self._wants_room = Control(descriptor), False
         self._accepted_at = monotonic()
-        self._watch.add(descriptor, self._serve_control)
         self._say(
             Report.HELLO,
             lambda: (self._leash,),
@@ -138,7 +145,7 @@ class Forkserver:
         os.close(control.descriptor)
         self._control = None
         self._orphanage.enter(boot_time())
-        self._watch.add(self._foundation.listener, self._accept)
+        self._watch.unmute(self._foundation.listener)
         self._accept()
 
     def _say(self, report: Report, descriptors: Callable[[], tuple[int, ...]] = tuple, **facts: Any) -> None:
@@ -149,8 +156,8 @@ class Forkserver:
 
     def _watch_room(self, control: Control) -> None:
         if control.is_waiting != self._wants_room:
+            self._watch.want_room(control.descriptor, wanted=control.is_waiting)
             self._wants_room = control.is_waiting
-            self._watch.want_room(control.descriptor, wanted=self._wants_room)
 
     def _obey(self, order: Message) -> None:
         match order.get("op"):
@@ -208,6 +215,7 @@ class Forkserver:
             spawn.memo,
             spawn.title,
             identity,
+            spawn.log,
             group=newborn.group,
             born=boot_time(),
         )
@@ -222,10 +230,11 @@ class Forkserver:
     def _end(self, held: Held) -> None:
         """The leader is a zombie: its status is read and kept, and the rest of its group ends."""
         status = held.read_status()
-        self._watch.drop(held.pidfd)
         if status is None:
+            self._watch.mute(held.pidfd)
             self._unseen.append(held)
             return
+        self._watch.drop(held.pidfd)
         held.status, held.ended_at = status, time()
         held.kill_rest()
         self._ending[held.run] = held
@@ -239,17 +248,25 @@ class Forkserver:
             held = self._runs.get(run)
             if held is None or not held.is_alive:
                 left.add(run)
-                self._end_stray(pid)
+                attempt(partial(self._end_stray, pid, held))
         for run in self._ending.keys() - left:
             ended = self._ending.pop(run)
             ended.exited = True
             self._report_exit(ended)
 
-    def _end_stray(self, pid: int) -> None:
-        if pid in self._watched.values() or (pidfd := end_stray(pid)) is None:
+    def _end_stray(self, pid: int, held: Held | None) -> None:
+        if pid in self._watched.values():
             return
+        if held is not None:
+            held.tell_stray(pid)
+        if (pidfd := end_stray(pid)) is None:
+            return
+        try:
+            self._watch.add(pidfd, lambda: self._stray_ended(pidfd))
+        except OSError:
+            os.close(pidfd)  # the next sweep finds it, or reaps it
+            raise
         self._watched[pidfd] = pid
-        self._watch.add(pidfd, lambda: self._stray_ended(pidfd))
 
     def _stray_ended(self, pidfd: int) -> None:
         self._watch.drop(pidfd)
@@ -272,22 +289,21 @@ class Forkserver:
 
     # Time
 
-    def _keep_time(self) -> None:
-        self._look_again()
-        if self._runs and monotonic() - self._swept_at >= SWEEP_PERIOD:
-            self._sweep()
-        if self._orphanage.is_open:
-            self._keep_orphans()
-
     def _look_again(self) -> None:
         """Not at once: what cannot be read would be announced without end."""
         if self._unseen and monotonic() - self._looked_at >= STEP:
             self._looked_at = monotonic()
             unseen, self._unseen = self._unseen, []
             for held in unseen:
-                self._watch.add(held.pidfd, partial(self._end, held))
+                self._watch.unmute(held.pidfd)
+
+    def _sweep_in_time(self) -> None:
+        if self._runs and monotonic() - self._swept_at >= SWEEP_PERIOD:
+            self._sweep()
 
     def _keep_orphans(self) -> None:
+        if not self._orphanage.is_open:
+            return
         self._drop_silent()
         act = self._orphanage.next(boot_time())
         if act is Act.TERM:
@@ -323,7 +339,7 @@ class Forkserver:
             except (OSError, ValueError, RecursionError) as error:
                 complain(f"remains of {held.run}: {error}")
             discard(held.group)
-        end_children()
+        attempt(end_children)
         os._exit(0)
 
 

@@ -4,13 +4,17 @@ import os
 import signal
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from chong.worker import cgroup
 from chong.worker.kernel import Used, used_by
+from chong.worker.watch import complain
 
 Status = tuple[int | None, int | None]
 """Exit code and signal: one of them, or neither when somebody else had reaped the process."""
+TOLD_LIMIT = 10
+"""So many strays are told by name: a chain of forks must not push the task's own output out of its log."""
 
 
 @dataclass(slots=True)
@@ -22,6 +26,7 @@ class Held:
     memo: Any
     title: str
     log: tuple[int, int]  # device and inode
+    log_path: str = ""
     group: str | None = None  # its cgroup
     born: float = 0.0  # seconds since the boot
     status: Status | None = None
@@ -30,6 +35,7 @@ class Held:
     ended_at: float | None = None  # seconds since the epoch
     exited: bool = False  # it ended, and nothing of it is left
     released: bool = False
+    strays: int = 0  # how many were told
 
     @classmethod
     def identity_of(cls, log: int) -> tuple[int, int]:
@@ -72,7 +78,32 @@ class Held:
         if self.group is not None:
             with suppress(OSError):  # somebody removed it
                 self.oom = cgroup.oom_kills(self.group) > 0
+                for pid in cgroup.members(self.group):
+                    self.tell_stray(pid)
                 cgroup.kill(self.group)
+
+    def tell_stray(self, pid: int) -> None:
+        """In the run's own log, before the process is killed: whoever had started it would look for it in vain."""
+        try:
+            if os.getpgid(pid) == self.pid or self.strays == TOLD_LIMIT:
+                return
+            name = Path(f"/proc/{pid}/comm").read_text(errors="backslashreplace").strip()
+        except OSError:
+            return  # it has ended by itself
+        self.strays += 1
+        shown = "".join(letter if letter.isprintable() else " " for letter in name)
+        try:
+            self._write_log(f"chong: killed process {pid} ({shown}), which was left behind\n".encode())
+        except OSError as error:
+            complain(f"log of {self.run}: {error}")
+
+    def _write_log(self, line: bytes) -> None:
+        log = os.open(self.log_path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        try:
+            size = os.fstat(log).st_size
+            os.write(log, line if size == 0 or os.pread(log, 1, size - 1) == b"\n" else b"\n" + line)
+        finally:
+            os.close(log)
 
     def thaw(self) -> None:
         """A frozen cgroup would see no signal but SIGKILL."""

@@ -8,6 +8,7 @@ import fcntl
 import os
 import select
 import signal
+from os import _exit, getpid
 
 from chong.worker.wire import LEASH_FD
 
@@ -26,7 +27,7 @@ def arm_leash(write_end: int) -> None:
     own = os.open(f"/proc/self/fd/{write_end}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     os.dup2(own, LEASH_FD, inheritable=False)
     fcntl.fcntl(LEASH_FD, fcntl.F_SETSIG, signal.SIGKILL)
-    fcntl.fcntl(LEASH_FD, fcntl.F_SETOWN, -os.getpid())
+    fcntl.fcntl(LEASH_FD, fcntl.F_SETOWN, -getpid())
     fcntl.fcntl(LEASH_FD, fcntl.F_SETFL, os.O_NONBLOCK | os.O_ASYNC)
 
 
@@ -35,4 +36,4 @@ def check_leash() -> None:
     poll = select.poll()
     poll.register(LEASH_FD, 0)
     if poll.poll(0):
-        os._exit(0)
+        _exit(0)

@@ -1,9 +1,9 @@
 """What comes down to a worker while its task runs, and what it answers: stop, pause, resume."""
 
-import os
-import signal
-import threading
 from collections.abc import Callable
+from os import getpid, kill
+from signal import SIG_DFL, SIGTERM, signal
+from threading import current_thread, main_thread
 
 from chong.worker.channel import Channel
 from chong.worker.progress import Progress
@@ -26,7 +26,7 @@ class Listener:
     def __init__(self, channel: Channel, progress: Progress) -> None:
         self.channel = channel
         self.progress = progress
-        self._process = os.getpid()
+        self._process = getpid()
         self._acknowledged = False
         self._delivered = False
         self._cancel: Callable[[], object] | None = None
@@ -35,11 +35,11 @@ class Listener:
     @property
     def is_worker(self) -> bool:
         """False in a fork of the task, which would take our frames, and use our numbers twice."""
-        return os.getpid() == self._process
+        return getpid() == self._process
 
     @property
     def may_listen(self) -> bool:
-        return threading.current_thread() is threading.main_thread() and self.is_worker
+        return current_thread() is main_thread() and self.is_worker
 
     @property
     def is_cancelling(self) -> bool:
@@ -69,7 +69,7 @@ class Listener:
 
     def close(self) -> None:
         """The task has left: nothing is raised any more, and what was held back leaves."""
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal(SIGTERM, SIG_DFL)
         self.progress.flush()
 
     def is_stop_asked(self) -> bool:
@@ -88,7 +88,7 @@ class Listener:
     def interrupt_on_term(self) -> None:
         """Let SIGTERM deliver a stop that was asked, even inside a blocking call."""
         self.channel.when_free = self._interrupt
-        signal.signal(signal.SIGTERM, self._on_term)
+        signal(SIGTERM, self._on_term)
 
     def _on_term(self, _signal: int, _frame: object) -> None:
         if self.channel.is_free():
@@ -97,8 +97,8 @@ class Listener:
     def _interrupt(self) -> None:
         self.channel.noted = True
         if not (self.is_worker and self.is_stop_asked()):
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            os.kill(os.getpid(), signal.SIGTERM)
+            signal(SIGTERM, SIG_DFL)
+            kill(getpid(), SIGTERM)
         elif not self.is_cancelling:
             self._delivered = True
             raise TaskStopped("stopped by SIGTERM")

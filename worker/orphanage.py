@@ -1,7 +1,7 @@
 """What happens to workers whose supervisor is gone: held for a while, then ended by the forkserver's own ladder."""
 
-import time
 from enum import Enum, auto
+from time import CLOCK_BOOTTIME, clock_gettime
 
 KILL_SHARE = 0.6
 """The part of the ladder after which SIGKILL follows SIGTERM."""
@@ -17,7 +17,7 @@ class Act(Enum):
 
 def boot_time() -> float:
     """Goes on while the machine is suspended, as leases do."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return clock_gettime(CLOCK_BOOTTIME)
 
 
 class Orphanage:

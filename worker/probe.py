@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from json import loads
-from os import fork, read, write
+from os import _exit, fork, read, write
 from socket import AF_UNIX, SOCK_STREAM, socketpair
-from time import monotonic
 from typing import NoReturn
 
 from setproctitle import setproctitle
 
 from chong.worker.birth import LAST_FD
+from chong.worker.clock import monotonic
 from chong.worker.leash import arm_leash, check_leash
 from chong.worker.pristine import Pristine
 from chong.worker.result import encode_plain
@@ -145,9 +145,9 @@ def _be_probe(modules: Sequence[str], channel: int, trace: int, leash: int) -> N
             _write_all(report.encode("utf-8", "backslashreplace") + b"\n")
     except BaseException:  # noqa: BLE001 -- the forkserver hears of the end
         traceback.print_exc()
-        os._exit(70)
+        _exit(70)
     finally:
-        os._exit(0)
+        _exit(0)
 
 
 def _write_all(data: bytes) -> None:

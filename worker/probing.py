@@ -8,8 +8,8 @@ import os
 import select
 from collections import deque
 from collections.abc import Mapping, Sequence
-from time import monotonic
 
+from chong.worker.clock import monotonic
 from chong.worker.leash import make_leash
 from chong.worker.probe import END_SECONDS, Probe
 from chong.worker.strays import end_stray, own_children, reap

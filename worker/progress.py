@@ -2,10 +2,10 @@
 
 import math
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 from chong.worker.channel import Channel
+from chong.worker.clock import monotonic
 from chong.worker.result import INT_LIMIT, encode_plain, encode_state
 from chong.worker.runfile import write_file
 from chong.worker.wire import INLINE_LIMIT, Up

@@ -1,17 +1,21 @@
-"""The run of one task in its worker: ready, go, started, user code, one verdict frame, the end."""
+"""The run of one task in its worker: ready, go, started, user code, one verdict frame, the end.
+
+Tasks replace functions, such as `os.getpid` or `json.dumps`, for tests or by a library. What is called while or after
+their code runs is therefore imported by its own name here and in the files that serve a run, or is an object's own.
+"""
 
 import atexit
 import inspect
-import os
-import signal
 import sys
-import threading
 import traceback
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
 from json import loads
+from os import _exit, getpid
 from pathlib import Path
+from signal import SIG_SETMASK, SIGURG, pthread_sigmask, siginterrupt, signal
+from threading import Thread
 from typing import Any, NoReturn
 
 from chong.worker.channel import Channel
@@ -22,6 +26,7 @@ from chong.worker.listener import Listener
 from chong.worker.progress import Progress
 from chong.worker.result import ResultInvalid, ResultTooLarge, encode_plain, encode_result
 from chong.worker.runfile import write_file
+from chong.worker.threads import end_threads
 from chong.worker.wire import CHANNEL_FD, INLINE_LIMIT, Up
 
 Obstacle = Facts | BaseException | None
@@ -32,21 +37,18 @@ def run_task(
     definitions: Mapping[str, Definition],
     run_dir: str,
     obstacle: Obstacle,
-    elders: frozenset[threading.Thread] = frozenset(),
+    elders: frozenset[Thread] = frozenset(),
 ) -> NoReturn:
     """The rest of a worker's life; it never returns into the forkserver's code.
 
-    elders: threads of the task's module, which nobody waits for at the end.
+    elders: threads that the task's module has started, which nobody waits for at the end.
     """
     channel = Channel(CHANNEL_FD)
-    signal.signal(signal.SIGURG, channel.note)
-    signal.siginterrupt(signal.SIGURG, False)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    signal(SIGURG, channel.note)
+    siginterrupt(SIGURG, False)
+    pthread_sigmask(SIG_SETMASK, ())
     go = _wait_for_go(channel)
-    run = _Run(channel, go | {"run_dir": run_dir})
-    if elders:
-        run.end_threads = partial(_join_younger, elders)
-    run.live(definitions, obstacle)
+    _Run(channel, go | {"run_dir": run_dir}, elders).live(definitions, obstacle)
 
 
 def _wait_for_go(channel: Channel) -> dict[str, Any]:
@@ -54,24 +56,25 @@ def _wait_for_go(channel: Channel) -> dict[str, Any]:
     while True:
         channel.read()
         if channel.closed or channel.stop is not None:
-            os._exit(0)  # given up before it began; without `started` that is proof
+            _exit(0)  # given up before it began; without `started` that is proof
         if channel.go is not None:
             return channel.go
         channel.wait(None)
 
 
 class _Run:
-    def __init__(self, channel: Channel, go: dict[str, Any]) -> None:
+    def __init__(self, channel: Channel, go: dict[str, Any], elders: frozenset[Thread]) -> None:
         self._channel = channel
         self._go = go
-        self._process = os.getpid()
+        self._process = getpid()
+        self._streams = (sys.stdout, sys.stderr)  # those of the log; the task may put others in their places
         self._listener: Listener
         self._retry: dict[str, bool] = {}
-        self.end_threads: Callable[[], None] = threading._shutdown  # type: ignore[attr-defined]  # noqa: SLF001
+        self._end_threads: Callable[[], None] = partial(end_threads, elders)
 
     def live(self, definitions: Mapping[str, Definition], obstacle: Obstacle) -> NoReturn:
         if not self._channel.send(Up.STARTED):
-            os._exit(0)
+            _exit(0)
         if isinstance(obstacle, BaseException):
             obstacle = describe(obstacle, "import_error", self._fail_at_once)
         if obstacle is not None:
@@ -125,15 +128,15 @@ class _Run:
             return value
         from chong.worker.asyncrun import AsyncRun  # noqa: PLC0415 -- plain tasks need no event loop
 
-        run = AsyncRun(self._listener)
-        self.end_threads = run.close
+        run = AsyncRun(self._listener, self._end_threads)
+        self._end_threads = run.close
         return run.finish(value)
 
     def _leave_if_forked(self) -> None:
         """The task forked and its child came back here: only the worker itself speaks for the run."""
-        if os.getpid() != self._process:
-            _flush()
-            os._exit(0)
+        if getpid() != self._process:
+            self._flush()
+            _exit(0)
 
     def _end_without_value(self, definition: Definition, error: BaseException) -> NoReturn:
         if self._listener.is_end_by_stop(error):
@@ -153,15 +156,14 @@ class _Run:
 
     def _fail(self, facts: Facts) -> NoReturn:
         with suppress(Exception):  # the log is a convenience, and the task may have closed it
-            sys.stderr.write(facts["traceback"] or facts["message"])
-            sys.stderr.write("\n")
+            self._streams[1].write(f"{facts['traceback'] or facts['message']}\n")
         self._tell_failure(facts)
         self._leave(1)
 
     def _fail_at_once(self, facts: Facts) -> NoReturn:
         """Out of a signal handler, over code that does not let go: no teardown."""
         self._tell_failure(facts)
-        os._exit(1)
+        _exit(1)
 
     def _tell_failure(self, facts: Facts) -> None:
         try:
@@ -180,26 +182,19 @@ class _Run:
 
     def _leave(self, code: int) -> NoReturn:
         """As an interpreter would, but for the finalisation of what the forkserver shares."""
-        for step in (self.end_threads, atexit._run_exitfuncs):  # noqa: SLF001
+        for step in (self._end_threads, atexit._run_exitfuncs):  # noqa: SLF001
             try:
                 step()
             except BaseException:  # noqa: BLE001 -- the verdict is out
                 with suppress(BaseException):
-                    traceback.print_exc()
-        _flush()
-        os._exit(code)
+                    traceback.print_exc(file=self._streams[1])
+        self._flush()
+        _exit(code)
 
-
-def _join_younger(elders: frozenset[threading.Thread]) -> None:
-    for thread in threading.enumerate():
-        if not thread.daemon and thread is not threading.main_thread() and thread not in elders:
-            thread.join()
-
-
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(BaseException):
-            stream.flush()
+    def _flush(self) -> None:
+        for stream in (sys.stdout, sys.stderr, *self._streams):
+            with suppress(BaseException):
+                stream.flush()
 
 
 def _mismatch(definition: Definition, arguments: tuple[Any, ...], params: Any) -> str | None:

@@ -1,7 +1,8 @@
 """Files of a run that a frame names: written under another name first, so that a named one is whole."""
 
 import os
-from os import write
+from os import close, fchmod, fchown, geteuid, write
+from os import open as open_file
 from pathlib import Path
 
 
@@ -13,15 +14,15 @@ def write_file(path: Path, data: bytes) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     new = path.with_name(f"{path.name}.new")
     new.unlink(missing_ok=True)
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    descriptor = open_file(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        os.fchmod(descriptor, 0o600)  # whatever the umask
+        fchmod(descriptor, 0o600)  # whatever the umask
         owner = path.parent.stat()
-        if owner.st_uid != os.geteuid():
-            os.fchown(descriptor, owner.st_uid, owner.st_gid)
+        if owner.st_uid != geteuid():
+            fchown(descriptor, owner.st_uid, owner.st_gid)
         view = memoryview(data)
         while view:
             view = view[write(descriptor, view) :]
     finally:
-        os.close(descriptor)
+        close(descriptor)
     new.rename(path)

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 from collections.abc import Collection, Mapping
+from os import getpid
 
 from chong.worker.birth import MARKER
 from chong.worker.cgroup import groups_of
@@ -76,7 +77,7 @@ class Strays:
 
 def own_children() -> set[int]:
     """All children of this process's main thread, dead ones too."""
-    pid = os.getpid()
+    pid = getpid()
     descriptor = os.open(f"/proc/{pid}/task/{pid}/children", os.O_RDONLY | os.O_CLOEXEC)
     try:
         return _pids_in(descriptor)
@@ -112,7 +113,11 @@ def end_stray(pid: int) -> int | None:
         pidfd = os.pidfd_open(pid)
     except OSError:
         return None
-    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    try:
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    except OSError:  # it has become another user's
+        os.close(pidfd)
+        raise
     return pidfd
 
 

@@ -3,13 +3,14 @@
 import importlib
 import json
 import signal
-import time
 import traceback
 from dataclasses import dataclass
 from enum import StrEnum
 from os import _exit, getpid
 from pathlib import Path
+from time import sleep
 
+from chong.worker.clock import monotonic
 from chong.worker.definition import Definition
 from chong.worker.entry import Entry, entry_of
 from chong.worker.failure import shorten
@@ -98,7 +99,7 @@ def read_trials(path: Path) -> dict[str, Trial]:
 
 def count_threads() -> int:
     """Of this process; those that are about to end have a moment for it."""
-    end = time.monotonic() + THREADS_END
-    while (threads := len(list(Path("/proc/self/task").iterdir()))) > 1 and time.monotonic() < end:
-        time.sleep(0.005)
+    end = monotonic() + THREADS_END
+    while (threads := len(list(Path("/proc/self/task").iterdir()))) > 1 and monotonic() < end:
+        sleep(0.005)
     return threads

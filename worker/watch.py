@@ -22,6 +22,13 @@ class Watch:
         if self._callbacks.pop(descriptor, None) is not None:
             self._epoll.unregister(descriptor)
 
+    def mute(self, descriptor: int) -> None:
+        """Let it wait without a call until `unmute`; unlike to drop it and add it again, both always succeed."""
+        self._epoll.modify(descriptor, 0)
+
+    def unmute(self, descriptor: int) -> None:
+        self._epoll.modify(descriptor, select.EPOLLIN)
+
     def want_room(self, descriptor: int, *, wanted: bool) -> None:
         """Whether room to write is waited for as well."""
         self._epoll.modify(descriptor, select.EPOLLIN | (select.EPOLLOUT if wanted else 0))

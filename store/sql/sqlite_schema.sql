@@ -158,7 +158,8 @@ CREATE TABLE IF NOT EXISTS nodes (
     containment TEXT NOT NULL DEFAULT '',
     generation INTEGER NOT NULL,
     started_at INTEGER,
-    seen_at INTEGER NOT NULL
+    seen_at INTEGER NOT NULL,
+    ended_at INTEGER
 );
 
 CREATE TABLE IF NOT EXISTS node_buckets (

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,18 @@ def begun_mute(node: Supervised) -> str:
     return node.begun("mute.until", path=str(node.root / "open"))
 
 
+def frozen_unsaved(place: Supervised) -> tuple[Supervised, str, int]:
+    """A task without a checkpoint whose supervisor was killed when it had frozen it, and not stored that yet."""
+    killed_at_save = (sys.executable, str(Path(__file__).with_name("killed_at_save.py")), "frozen")
+    node = place.start(lease=30, within=killed_at_save)
+    task_id = begun_mute(node)
+    pid = node.worker_of(task_id)
+    node.client.freeze(task_id)
+    node.supervisor.wait(40)
+    assert (node.task(task_id).status, is_frozen(pid)) == (S.RUNNING, True)
+    return node, task_id, pid
+
+
 def let_go(node: Supervised) -> None:
     (node.root / "open").touch()
 
@@ -31,7 +44,7 @@ def test_the_command_line_freezes_and_resumes(node: Supervised):
     """`show` says that it is more than a pause."""
     task_id = begun_mute(node)
     answer = node.cli("pause", task_id, "--freeze", "--wait", "--reason", "noisy")
-    assert (answer.code, answer.out) == (0, f"{task_id[-8:]} mute.until: paused\n")
+    assert (answer.code, answer.out) == (0, f"{task_id[-8:]} mute.until: paused (frozen)\n")
     assert is_frozen(node.worker_of(task_id))
     assert node.cli("show", task_id, "--json").json["flags"] == ["frozen"]
     assert node.cli("resume", task_id, "--wait").code == 0
@@ -63,6 +76,29 @@ def test_a_freeze_that_was_stored_and_undone_by_nobody_is_made_again(node: Super
     node.start(lease=30)
     wait_until(lambda: is_frozen(pid), "its freeze")
     assert node.cli("stop", task_id, "--wait").code == 0
+
+
+def test_a_freeze_that_was_never_stored_is_undone(place: Supervised):
+    """What is called running runs, though its command may be over by then."""
+    node, task_id, pid = frozen_unsaved(place)
+    [command] = node.store.commands(task_id)
+    node.store.complete_command(command.id, "too_late", None)
+    node.start(lease=30)
+    wait_until(lambda: not is_frozen(pid), "its thaw")
+    let_go(node)
+    assert (task := node.end_of(task_id)).status is S.SUCCEEDED
+    assert (task.attempt, S.PAUSED in node.trail(task_id)) == (1, False)
+
+
+def test_the_command_of_a_freeze_that_was_never_stored_comes_again(place: Supervised):
+    """It is open until its effect is stored, so the next supervisor carries it out."""
+    node, task_id, pid = frozen_unsaved(place)
+    node.start(lease=30)
+    assert node.wait_for(task_id, S.PAUSED).flags == {"frozen"}
+    assert is_frozen(pid)
+    assert node.cli("resume", task_id, "--wait").code == 0
+    let_go(node)
+    assert node.end_of(task_id).status is S.SUCCEEDED
 
 
 def test_a_supervisor_that_never_comes_back_leaves_no_frozen_process(place: Supervised):

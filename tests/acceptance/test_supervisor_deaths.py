@@ -258,6 +258,37 @@ def test_when_nobody_comes_the_forkserver_ends_its_workers(place: Supervised):
     assert len(node.journal("begin")) == 4
 
 
+KEPT = """
+import os, time
+from chong.worker import task
+
+@task("kept", retries=1, backoff=0.01)
+def kept(ctx, gate):
+    if ctx.last_checkpoint is not None:
+        return ctx.last_checkpoint
+    open(gate + ".begun", "w").close()
+    while not os.path.exists(gate):
+        time.sleep(0.01)
+    ctx.checkpoint(state={"page": 7})
+    time.sleep(600)
+"""
+
+
+def test_a_state_that_nobody_heard_is_there_for_the_next_attempt(place: Supervised):
+    """It was reported after the supervisor's death, and no other one came in time."""
+    (place.root / "kept.py").write_text(KEPT)
+    node = place.start("--tasks", "kept")
+    gate = node.root / "open"
+    task_id = node.submit("kept", gate=str(gate))
+    wait_until(gate.with_name("open.begun").exists, "its own code")
+    node.wait_for(task_id, S.RUNNING)
+    node.kill()
+    gate.touch()
+    wait_until(lambda: node.processes() == {}, "the end of everything", 4 * LEASE)
+    task = node.start("--tasks", "kept").end_of(task_id)
+    assert (task.outcome, task.attempt) == ({"page": 7}, 2)
+
+
 @pytest.mark.parametrize("dies", ["supervisor", "forkserver"])
 def test_a_retry_waits_out_its_backoff_whoever_dies(place: Supervised, dies):
     """About two seconds after the second failure, also where something else would queue it at once."""

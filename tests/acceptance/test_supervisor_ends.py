@@ -192,6 +192,18 @@ def test_an_owned_bucket_beyond_the_stores_number_is_refused(place: Supervised):
     assert "7" in refused(place, "--owned-buckets", "8")
 
 
+def test_a_supervisor_that_ends_as_asked_says_so(node: Supervised):
+    """One that is killed cannot; the next one is live again."""
+    assert [known.is_live for known in node.store.nodes()] == [True]
+    node.terminate()
+    [known] = node.store.nodes()
+    assert (known.is_live, known.ended_at is not None) == (False, True)
+    node.start()
+    node.kill()
+    [known] = node.store.nodes()
+    assert (known.is_live, known.ended_at) == (True, None)
+
+
 def test_a_supervisor_that_was_frozen_goes_on(node: Supervised):
     """Longer than its lease, and nobody judged: no signal was meant."""
     task_id = node.begun("until", path=str(node.root / "open"))

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from cli_world import S, World, wait_until
 
+from chong.cli.request import effect_of
 from chong.store.errors import ConfigurationError, Refused, StoreUnavailable
-from chong.store.model import Action, Command
+from chong.store.model import Action, Command, Failure, FailureKind
 from chong.store.query import TaskQuery
 from chong.supervisor.client import Client, refusal_of
 from chong.supervisor.control_client import LINE_LIMIT, SupervisorUnreachable, submit_over
@@ -183,6 +184,15 @@ def test_stop_is_requested(world: World, chong):
     assert "@" in world.store.commands(task.id)[1].issued_by
 
 
+def test_a_node_that_is_down_is_named(world: World, chong):
+    """It has said so itself; nobody has to wait until its silence is long enough."""
+    world.add_node("node-b", None)
+    world.store.end_term("node-b.1")
+    task = world.add(node="node-b")
+    assert "; node node-b is down and acts on it when it is back" in chong("stop", task.id).out
+    assert re.search(r"node-b +down", chong("nodes").out)
+
+
 def test_a_silent_node_is_named(world: World, chong):
     """The request waits for a node that is down, and whoever asks should know."""
     with world.ago(60):
@@ -255,6 +265,69 @@ class Node(threading.Thread):
         return self.world.store.claim_commands("node-a", "node-a.1", lease=timedelta(seconds=30))
 
 
+@pytest.mark.parametrize(
+    ("words", "status", "frozen", "said"),
+    [
+        (["pause"], S.STARTING, False, "now starting; it pauses when it has started, at its next checkpoint"),
+        (["pause"], S.RUNNING, False, "now running; it pauses at its next checkpoint"),
+        (["pause"], S.PAUSED, False, "now paused; it is paused already"),
+        (["pause"], S.PAUSED, True, "now paused (frozen); it is paused already"),
+        (["pause", "--freeze"], S.STARTING, False, "now starting; it is frozen when it has started"),
+        (["pause", "--freeze"], S.PAUSED, True, "now paused (frozen); it is frozen already"),
+        (["pause", "--freeze"], S.PAUSED, False, "now paused"),
+        (["resume"], S.RUNNING, False, "now running; it is not paused"),
+        (["resume"], S.PAUSED, True, "now paused (frozen)"),
+        (["stop"], S.PAUSED, True, "now paused (frozen); it is thawed first, so that it can clean up"),
+        (["stop"], S.PAUSED, False, "now paused"),
+        (["stop"], S.STOPPING, False, "now stopping; it is being stopped already"),
+        (["stop"], S.QUEUED, False, "now queued"),
+    ],
+)
+def test_an_answer_says_what_a_request_comes_to(world: World, chong, words, status, frozen, said):
+    """Where the state alone would leave a doubt; in one line."""
+    if frozen:
+        task = world.move(world.move(world.add(), S.PAUSING), status, flags=frozenset({"frozen"}))
+    else:
+        task = world.add(status=status)
+    answer = chong(*words, task.id)
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.endswith(f" requested, {said}\n")
+
+
+@pytest.mark.parametrize(
+    ("action", "status", "effect"),
+    [
+        (Action.PAUSE, S.RETRYING, (False, "pause overtaken, now retrying, exception ValueError: no such page")),
+        (Action.FREEZE, S.STOPPING, (False, "freeze overtaken, now stopping, asked by olga@desk: too slow")),
+        (Action.RESUME, S.RETRYING, (True, "resume overtaken, now retrying, exception ValueError: no such page")),
+        (Action.PAUSE, S.PAUSING, None),
+        (Action.STOP, S.STOPPING, None),
+    ],
+)
+def test_what_overtakes_a_request_ends_the_wait_for_it(world: World, action, status, effect):
+    """A pause of an attempt that is over never comes; a resume did what it was to do."""
+    failure = {"failure": Failure(FailureKind.EXCEPTION, "ValueError", "no such page")} if status.is_waiting else {}
+    task = world.move(world.add(), status, **failure)
+    asked = Command(
+        id="c", task_id=task.id, action=action, issued_by="olga", issued_at=task.created_at,
+        finished_at=task.created_at, outcome="done",
+    )  # fmt: skip
+    found = effect_of(asked, task)
+    assert (found and (found.came_about, found.text)) == effect
+
+
+def test_a_wait_in_vain_says_what_it_hangs_on(world: World, chong):
+    """A pause on a checkpoint, a stop on its graces."""
+    pausing, stopping = (world.move(world.add(), status) for status in (S.PAUSING, S.STOPPING))
+    for words, said in (
+        (["pause", pausing.id], "now pausing: it has met no checkpoint yet; --freeze would not wait for one"),
+        (["stop", stopping.id], "now stopping; signals end it when its graces are over"),
+    ):
+        answer = chong(*words, "--wait", "--timeout", "100ms")
+        assert (answer.code, answer.err.count("\n")) == (1, 1)
+        assert answer.err.endswith(f" not in effect after 0.1s, {said}\n")
+
+
 def test_waiting_for_a_stop(world: World, chong, another_look):
     """It is in effect when the task has ended."""
     task = world.add()
@@ -267,7 +340,7 @@ def test_waiting_for_a_stop(world: World, chong, another_look):
     Node(world, act)
     answer = chong("stop", task.id, "--wait", "--timeout", "20s")
     assert answer.code == 0
-    assert ": stopped, by force, effective " in answer.out
+    assert ": stopped, forced, asked by olga@desk: too slow, effective " in answer.out
 
 
 def test_waiting_for_a_pause_and_a_resume(world: World, chong):
@@ -311,7 +384,7 @@ def test_waiting_has_an_end(world: World, chong):
     """Exit 1, and where the task stands."""
     task = world.add()
     answer = chong("stop", task.id, "--wait", "--timeout", "200ms")
-    line = f"chong: {task.id[-8:]} billing.sync: stop not in effect after 0.2s, now running\n"
+    line = f"chong: {task.id[-8:]} billing.sync: stop not in effect after 0.2s, now running; the request stands\n"
     assert (answer.code, answer.out, answer.err) == (1, "", line)
 
 

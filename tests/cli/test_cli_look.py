@@ -15,6 +15,7 @@ from chong.store.model import Beat, CatalogueEntry, Note, Progress, TaskSnapshot
 from chong.supervisor.identity import pin_identity
 
 FIELDS = {field.name for field in fields(TaskSnapshot)}
+ROW = FIELDS | {"lease_is_past", "node_is_live"}
 HOSTILE = "日本\x1b[31mred\x07\n\u202ex"
 
 
@@ -39,10 +40,10 @@ def test_ps_shows_running_then_waiting_and_hides_final(world: World, chong):
 
 
 def test_ps_rows_are_snapshots(world: World, chong):
-    """The JSON names are the snapshot's, times are ISO 8601 in UTC."""
+    """The JSON names are the snapshot's, beside two for what the store judges; times are ISO 8601 in UTC."""
     world.add()
     row = chong("ps", "--json").json[0]
-    assert set(row) == FIELDS
+    assert set(row) == ROW
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", row["created_at"])
 
 
@@ -81,12 +82,12 @@ def test_mine_is_what_is_owned(world: World, chong):
 
 
 def test_ps_text_has_what_an_operator_asks_first(world: World, chong):
-    """Tail of the id, name, key, bucket, status, attempts, times, node, progress, cause."""
+    """Tail of the id, name, key, bucket, status, attempts, times, node, progress, end."""
     task = world.add(bucket=3, bucket_key="acme")
     world.store.touch("node-a.1", [Beat(task.id, progress=Progress(1234567, 2000000, "page 7"))])
     failed = world.add(status=S.FAILED)
     head, running, ended = chong("ps", "--all").lines
-    assert " ".join(head.split()) == "ID NAME KEY BUCKET STATUS ATTEMPT AGE RAN CPU MEM NODE PROGRESS CAUSE"
+    assert " ".join(head.split()) == "ID NAME KEY BUCKET STATUS ATTEMPT AGE RAN CPU MEM NODE PROGRESS END"
     assert running.split()[:6] == [task.id[-8:], "billing.sync", "acme", "3", "running", "1/4"]
     assert "1234567/2000000 page 7" in running
     assert ended.startswith(failed.id[-8:])
@@ -142,7 +143,7 @@ def test_show_tells_all(world: World, chong):
     assert "    Traceback:\n      boom\n" in failed
     assert '"pages": 3' in chong("show", world.add(status=S.SUCCEEDED).id).out
     found = chong("show", running.id, "--json").json
-    assert set(found) == FIELDS | {"commands", "hold"}
+    assert set(found) == ROW | {"commands", "hold"}
     assert found["commands"][0]["issued_by"] == "eve"
 
 
@@ -156,7 +157,7 @@ def held(world: World) -> World:
 
 
 def test_ps_marks_what_waits_because_its_name_is_held(held: World, chong):
-    """On that node, of that name, and only while it waits; JSON has the snapshot's fields and no others."""
+    """On that node, of that name, and only while it waits; JSON has the same fields for each."""
     for status in (S.QUEUED, S.RETRYING, S.RUNNING):
         held.add("mail", status)
     held.add("mail", S.QUEUED, node="node-b")
@@ -164,7 +165,7 @@ def test_ps_marks_what_waits_because_its_name_is_held(held: World, chong):
     shown = [line.split("  ") for line in chong("ps").lines[1:]]
     marked = sorted(word.strip() for words in shown for word in words if "(held)" in word)
     assert marked == ["queued (held)", "retrying (held)"]
-    assert all(set(row) == FIELDS for row in chong("ps", "--json").json)
+    assert all(set(row) == ROW for row in chong("ps", "--json").json)
 
 
 def test_show_says_why_a_task_is_held(held: World, chong):

@@ -28,6 +28,19 @@ def test_a_table_gives_way_where_it_may():
     assert table(COLUMNS, [["a", "long name", "1"]], width=5, colour=False)[1] == "a   …"
 
 
+def test_a_table_leaves_out_what_it_can_spare():
+    """The highest first, but before it what is empty in every row; only while the rest does not fit."""
+    columns = (Column("ID"), Column("A", spare=1), Column("B", spare=2), Column("END", floor=4))
+
+    def head(width, row):
+        return table(columns, [row], width=width, colour=False)[0].split()
+
+    assert head(80, ["x", "aaaa", "bbbb", "end"]) == ["ID", "A", "B", "END"]
+    assert head(16, ["x", "aaaa", "bbbb", "end"]) == ["ID", "A", "END"]
+    assert head(15, ["x", "", "bbbb", "end"]) == ["ID", "B", "END"]
+    assert head(8, ["x", "aaaa", "bbbb", "end"]) == ["ID", "END"]
+
+
 def test_colour_does_not_count_as_width():
     """The painted text is padded as it looks."""
     (_, line) = table(COLUMNS, [[Cell("a", "bad"), "x", "1"]], width=80, colour=True)

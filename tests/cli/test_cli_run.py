@@ -1,7 +1,9 @@
 """`chong run`: one task in the foreground, and nothing left of it."""
 
+import fcntl
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -119,7 +121,8 @@ def test_one_signal_asks_the_task_to_stop(place: Foreground, number: int):
     answer = ended(process)
     assert answer.code == 130
     assert "asked the task to stop; once more kills it" in answer.err
-    assert answer.err.endswith("chong: stopped\n")
+    assert re.search(r"^chong: stopped, asked by \S+: Ctrl-C\n\Z", answer.err, re.MULTILINE)
+    assert "chong: \n" not in answer.err
 
 
 def test_a_second_ctrl_c_kills_it(place: Foreground):
@@ -179,3 +182,39 @@ def test_ctrl_c_while_modules_load_leaves_nothing(place: Foreground):
     assert (answer.code, answer.out, answer.err) == (130, "", "")
     slow.unlink()
     Path(f"{slow}.begun").unlink()
+
+
+def test_what_a_killed_run_has_left_goes_with_the_next_one(place: Foreground):
+    """As soon as its forkserver is gone, and never what another one uses at the same time."""
+    killed = place.start("waits")
+    assert first_line(killed).startswith("pid ")
+    killed.kill()
+    ended(killed)
+    (left,) = place.temporary.iterdir()
+    wait_until(lambda: place.run("greet").code == 0 and not left.exists(), "the clearing")
+    living = place.start("waits")
+    assert first_line(living).startswith("pid ")
+    (used,) = place.temporary.iterdir()
+    assert place.run("greet").code == 0
+    assert list(place.temporary.iterdir()) == [used]
+    living.send_signal(signal.SIGINT)
+    assert ended(living).code == 130
+
+
+def test_what_a_forkserver_still_holds_is_left(place: Foreground):
+    """The run was killed, and its task goes on for some seconds."""
+    lock = place.temporary / "chong-run-left" / "state" / "generation-1.lock"
+    lock.parent.mkdir(parents=True)
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert place.run("greet").code == 0
+        assert lock.exists()
+    assert place.run("greet").code == 0
+    assert not lock.exists()
+
+
+def test_schedules_are_not_fired(place: Foreground):
+    """The one task runs that was named, although there is room and time for the other one."""
+    answer = place.run("leaves_room", "--tasks", "scheduled_dev_tasks")
+    assert (answer.code, json.loads(answer.out.splitlines()[-1])) == (0, "done")
+    assert not (place.root / "fired").exists()

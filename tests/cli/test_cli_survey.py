@@ -3,6 +3,7 @@
 import pytest
 from cli_world import S, World
 
+from chong.cli.definition import options_text
 from chong.store.model import CatalogueEntry, NodeRecord
 
 ROW = {"bucket", "owners", "live_owner", "state", "queued", "running", "expired", "oldest_wait", "mine"}
@@ -92,8 +93,42 @@ def test_tasks_shows_the_catalogue(world: World, chong):
     assert [set(row) for row in chong("tasks", "--json").json] == [shown] * 2
     assert [row["node"] for row in chong("tasks", "--node", "node-b", "--json").json] == ["node-b"]
     _, first, second = chong("tasks").lines
-    assert first.split() == ["node-a", "a", "-", "backoff=first:5.0", "retries=3", "acme.tasks", "-", "-"]
+    assert first.split() == ["node-a", "a", "-", "backoff=first:5", "retries=3", "acme.tasks", "-", "-"]
     assert second.split(maxsplit=6)[6] == "ImportError: no acme"
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({}, ""),
+        ({"interruptible": True, "fork_safe": False}, "interruptible"),
+        ({"exec": True, "retries": 2}, "retries=2 (not forked: threads at import)"),
+        ({"timeout": 5415.0, "stop_grace": 0.5, "every": 86_400.0}, "every=1d stop_grace=0.5s timeout=1h30m15s"),
+        ({"kill_grace": 0, "start_timeout": 60.0}, "kill_grace=0s start_timeout=1m"),
+        ({"memory": 300 << 20, "log_max": 1_000_001}, "log_max=1000001 memory=300M"),
+        ({"umask": 18, "tags": ["a", "b"], "env": ["A"]}, "env=A tags=a,b umask=0o022"),
+        ({"retry_on": [], "max_parallel": None}, "retry_on="),
+        ({"backoff": {"first": 30.0, "factor": 2.0, "most": 300.0, "jitter": 0.2}, "x": None},
+         "backoff=first:30,factor:2,most:300,jitter:0.2"),
+    ],
+)  # fmt: skip
+def test_options_are_told_in_the_words_of_their_author(options, text):
+    """Units, and no `=True`; what is no option says in words what it means."""
+    assert options_text(options) == text
+
+
+def test_errors_and_nodes_are_seen_on_a_narrow_terminal(world: World, chong, monkeypatch):
+    """What is wrong stays when what is only good to know has to go."""
+    broken = CatalogueEntry(node="node-a", name="(acme.mail)", module="acme.mail", error="ImportError: no module acme")
+    good = CatalogueEntry(node="node-a", name="a" * 30, module="acme", options={"parameters": "(x: int = 1)" * 9})
+    world.store.publish_catalogue("node-a", [broken, good])
+    monkeypatch.setenv("COLUMNS", "60")
+    head, line, _ = chong("tasks").lines
+    assert head.split()[-1] == "ERROR"
+    assert "ImportError: no module" in line
+    assert chong("nodes").lines[0].split()[:4] == ["NODE", "STATE", "SEEN", "BUCKETS"]
+    monkeypatch.delenv("COLUMNS")
+    assert len(chong("tasks").lines[0].split()) == 7
 
 
 def test_stats_counts_every_status(world: World, chong):

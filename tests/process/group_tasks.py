@@ -2,8 +2,11 @@
 
 import json
 import os
+import signal
 import time
 from pathlib import Path
+
+from node_tasks import note
 
 from chong.worker import TaskContext, task
 
@@ -92,3 +95,16 @@ def nested(ctx: TaskContext) -> str:
     while not (own / "mine" / "cgroup.procs").read_text():
         time.sleep(0.005)
     return str(own)
+
+
+@task("group.heeds", stop_grace=0.2)
+def heeds(ctx: TaskContext) -> None:
+    """Has something of its own to do on SIGTERM."""
+
+    def leave(*_: object) -> None:
+        note(ctx, "cleaned")
+        os._exit(0)
+
+    signal.signal(signal.SIGTERM, leave)
+    note(ctx, "begin")
+    time.sleep(600)

@@ -2,16 +2,56 @@
 
 import os
 import signal
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
-from node_bench import InProcess, S, wait_until
+from node_bench import InProcess, S, title_of, wait_until
+
+from chong.store.errors import Refused
+from chong.supervisor.reloads import Reloaded
 
 CRASHES = 5
+HANGS = """
+import pathlib, time
+
+while pathlib.Path("hang").exists():
+    time.sleep(0.01)
+"""
 
 
 @pytest.fixture
 def node(bench: InProcess) -> InProcess:
     return bench.start(breaker_crashes=CRASHES)
+
+
+@pytest.fixture
+def hanging(bench: InProcess) -> InProcess:
+    """A node one of whose modules takes as long to import as the file `hang` is there."""
+    (bench.root / "hanging_tasks.py").write_text(HANGS)
+    return bench.start(modules=("node_tasks", "hanging_tasks"), breaker_crashes=CRASHES)
+
+
+def kill_generation(node: InProcess, number: int) -> None:
+    """And wait for its end."""
+
+    def look() -> int | None:
+        return next((pid for pid in node.forkservers() if title_of(pid) == f"chong: forkserver g{number}"), None)
+
+    os.kill(int(wait_until(look, f"generation {number}")), signal.SIGKILL)
+    generations = node.controller._term._processes.generations
+    wait_until(lambda: number not in generations._generations, "its burial")
+
+
+def reload_amid_deaths(node: InProcess, *deaths: int) -> Reloaded | Exception:
+    """Ask for a reload, let the generations die one after the other while it imports; what the reload came to."""
+    (node.root / "hang").touch()
+    with ThreadPoolExecutor(1) as pool:
+        answer: Future[Reloaded] = pool.submit(node.controller.reload, 40)
+        wait_until(lambda: len(node.forkservers()) > 1, "a second forkserver")
+        for number in deaths:
+            kill_generation(node, number)
+        (node.root / "hang").unlink()
+        return answer.exception() or answer.result()
 
 
 def shown(node: InProcess, name: str) -> str:
@@ -91,15 +131,48 @@ def test_new_code_clears_what_the_breaker_holds_and_nothing_else(node: InProcess
     """An operator's hold stays, also of a name that the breaker had held before."""
     trip(node)
     node.ask("hold", "noop", by="olga")
-    term = node.controller._term
-    term.call(lambda: term.node.catalogue_ready(2, term.node.intake.catalogue))
+    node.controller.reload()
     assert node.run("end", how="nan").status is S.FAILED
     assert [fact["had"] is None for fact in node.ask("unhold", "end", "noop", by="x")] == [True, False]
     node.ask("hold", "end", by="olga")
     crash_free = node.submit("end", how="nan")
-    term.call(lambda: term.node.catalogue_ready(3, term.node.intake.catalogue))
+    node.controller.reload()
     assert node.run("noop").status is S.SUCCEEDED
     assert node.task(crash_free).status is S.QUEUED
+
+
+def test_new_code_begins_the_count_anew(node: InProcess):
+    """What crashed before it says nothing about it."""
+    crash(node, CRASHES - 1)
+    node.controller.reload()
+    crash(node, CRASHES - 1)
+    assert node.run("end", how="nan").status is S.FAILED
+    trip(node, 1)
+
+
+def test_new_code_clears_it_though_the_old_forkserver_died_meanwhile(hanging: InProcess):
+    """What is live before the new one comes does not decide what is new."""
+    trip(hanging)
+    assert isinstance(reload_amid_deaths(hanging, 1), Reloaded)
+    assert hanging.run("end", how="nan").status is S.FAILED
+
+
+def test_new_code_clears_it_though_both_forkservers_died(hanging: InProcess):
+    """The reload has failed, and yet the one that takes their place has loaded what it was asked for."""
+    trip(hanging)
+    assert isinstance(reload_amid_deaths(hanging, 1, 2), Refused)
+    assert hanging.run("end", how="nan").status is S.FAILED
+
+
+def test_a_failed_reload_leaves_the_hold_over_the_next_death(hanging: InProcess):
+    """The old code went on, and what takes its place is no new code."""
+    trip(hanging)
+    assert isinstance(reload_amid_deaths(hanging, 2), Refused)
+    kill_generation(hanging, 1)
+    waiting = hanging.submit("end", how="nan")
+    assert hanging.run("noop").status is S.SUCCEEDED
+    assert hanging.task(waiting).status is S.QUEUED
+    assert "breaker" in shown(hanging, "end")
 
 
 def test_after_a_release_it_takes_as_many_crashes_again(node: InProcess):

@@ -76,7 +76,10 @@ def test_what_a_run_leaves_behind_ends_with_it_and_nobody_else_does(base: Path, 
     bystander = contained.begun("hold")
     ended = contained.run("group.escapes", told=str(contained.root / "told"))
     assert ended.outcome.endswith(f"/{ended.id}.1")
-    assert [pid for pid in told(contained)["pids"] if is_alive(pid)] == []
+    pids = told(contained)["pids"]
+    assert [pid for pid in pids if is_alive(pid)] == []
+    log = contained.paths.log_of(f"{ended.id}.1").read_text()
+    assert all(f"chong: killed process {pid} (" in log for pid in pids)
     assert contained.task(bystander).status is S.RUNNING
     assert is_alive(contained.worker_of(bystander))
 
@@ -220,3 +223,18 @@ def test_a_freeze_holds_what_has_left_the_process_group(base: Path, contained: I
     contained.controller.stop(task_id)
     ended = contained.end_of(task_id)
     assert (ended.status, ended.forced) == (S.STOPPED, False)
+
+
+def test_a_frozen_run_is_thawed_before_the_orphans_ladder_ends_it(base: Path, place: Supervised):
+    """No supervisor comes back: it cleans up by a handler that a frozen group would never call."""
+    node = supervise(place, base)
+    task_id = node.begun("group.heeds")
+    node.client.freeze(task_id)
+    assert node.wait_for(task_id, S.PAUSED).flags == {"frozen"}
+    [group] = (path for home in base.iterdir() if home.is_dir() for path in home.iterdir() if path.is_dir())
+    wait_until(lambda: cgroup.is_frozen(str(group)), "its freeze")
+    node.kill()
+    wait_until(lambda: node.processes() == {}, "the end of everything")
+    supervise(place, base, lease=30)
+    assert node.end_of(task_id).status is S.FAILED
+    assert [entry["word"] for entry in node.journal()] == ["begin", "cleaned"]

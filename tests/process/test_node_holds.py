@@ -4,6 +4,7 @@ import pytest
 from node_bench import InProcess, S, wait_until
 
 from chong.store.errors import ConfigurationError, Refused
+from chong.supervisor.catalogue import UNDEFINED
 
 
 def shown(node: InProcess, name: str) -> str | None:
@@ -104,12 +105,31 @@ def test_work_whose_definition_is_gone_can_be_held(node: InProcess):
     node.controller.close()
     node.start(modules=("node_schedules_none",))
     wait_until(lambda: shown(node, "noop"), "a hold without a definition")
-    assert node.ask("hold", "noop", by="eve")[0]["waiting"] == 1
+    fact = node.ask("hold", "noop", by="eve")[0]
+    assert (fact["waiting"], fact["undefined"]) == (1, 1)
     assert node.task(held).status is S.QUEUED
     node.controller.close()
     node.start()
     node.ask("unhold", "noop", by="eve")
     assert node.end_of(held).status is S.SUCCEEDED
+
+
+def test_who_releases_work_that_nothing_defines_is_told_that_it_fails(node: InProcess):
+    """Of everything only what no hold of its own keeps; the catalogue says it before."""
+    node.ask("hold", "noop", "echo", by="olga")
+    first, second = node.submit("noop"), node.submit("echo", text="x")
+    node.controller.close()
+    node.start(modules=("node_schedules_none",))
+    wait_until(lambda: UNDEFINED in [entry.error for entry in node.store.catalogue()], "a hold without a definition")
+    assert [fact["undefined"] for fact in node.ask("hold", "*", by="olga")] == [0]
+    released = node.ask("unhold", "noop", by="olga")[0]
+    assert (released["hold"] is None, released["undefined"]) == (False, 1)
+    everything = node.ask("unhold", "*", by="olga")[0]
+    assert (everything["waiting"], everything["undefined"]) == (2, 1)
+    assert node.end_of(first).failure.kind == "import_error"
+    assert node.task(second).status is S.QUEUED
+    assert node.ask("unhold", "echo", by="olga")[0]["undefined"] == 1
+    assert node.end_of(second).failure.kind == "import_error"
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ def frame(kind: Any = "checkpoint", n: Any = 100, at: Any = None, **body: Any) -
 FAILURE = {"kind": "exception", "cause": "x", "message": "y", "traceback": None}
 JUNK: dict[str, list[bytes]] = {
     "bytes": [b"\xff\x00junk"],
+    "nothing": [b""],
+    "nothing, and then a result": [b"", frame("result", value=1)],
     "bare scalar": [b"7"],
     "list": [b"[1]"],
     "nesting": [b"[" * 50_000],
@@ -81,6 +83,7 @@ REPEATED: dict[str, list[bytes]] = {
     "checkpoint after the result": [frame("result", 100, value=1), frame("checkpoint", 101, done=1)],
     "failure after the result": [frame("result", 100, value=1), frame("failure", 101, failure=FAILURE)],
     "junk after the result": [frame("result", 100, value=1), b"junk"],
+    "nothing after the result": [frame("result", 100, value=1), b""],
 }
 
 

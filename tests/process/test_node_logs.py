@@ -70,6 +70,18 @@ def test_what_ended_with_the_node_is_cut_before_it_goes(node: InProcess):
     assert allocated(log_of(node, task_id)) <= 64 * 1024 + 2 * PAGE
 
 
+def test_a_log_whose_bound_is_not_known_is_left_alone(node: InProcess):
+    """A task that waits under a next term may end there without a run: no bound was told, the default is too small."""
+    task_id = node.submit("log.fails")
+    node.wait_for(task_id, S.RETRYING)
+    node.controller.close()
+    node.start(modules=MODULES)
+    node.controller.stop(task_id)
+    assert node.end_of(task_id).status is S.CANCELLED
+    node.controller.close()
+    assert allocated(log_of(node, task_id)) >= 20 * MEBIBYTE
+
+
 def test_the_log_of_a_forkserver_is_bounded(node: InProcess):
     """What modules print at their import, and it lives as long as the node."""
     node.run("noop")

@@ -89,6 +89,12 @@ def test_a_task_that_ignores_everything_is_ended_by_force(node: InProcess, name)
     task = stop(node, node.begun(name))
     assert (task.status, task.forced) == (S.STOPPED, True)
     assert 0.4 <= seconds(task.stop.asked_at, task.ended_at) < 0.4 + 0.4 + MARGIN
+    [command] = node.store.commands(task.id)
+    assert command.issued_at == task.stop.asked_at < task.stop.delivered_at
+    sent = [(note.detail, note.at) for note in node.store.notes(task.id) if note.kind == "signalled"]
+    assert sent[0][0] == "SIGTERM to the process group"
+    assert len(sent) == 1 + (task.exit_signal == signal.SIGKILL)
+    assert task.stop.delivered_at < sent[0][1] <= task.ended_at
 
 
 def test_an_interruptible_task_cleans_up(node: InProcess):

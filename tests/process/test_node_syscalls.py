@@ -78,15 +78,10 @@ def watched(pid: int) -> Iterator[Watcher]:
             process.terminate()
 
 
-def counted(node: InProcess, forkserver: int, tries: int = 3) -> list[tuple[Counter[str], Counter[str]]]:
-    """What some runs cost. A counter that is lost says nothing of them, so they are counted again."""
-    try:
-        with watched(forkserver) as watcher:
-            return [watcher.of_a_run(node) for _ in range(RUNS)]
-    except CounterLostError:
-        if tries == 1:
-            raise
-    return counted(node, forkserver, tries - 1)
+def counted(node: InProcess, forkserver: int) -> list[tuple[Counter[str], Counter[str]]]:
+    """What some runs cost."""
+    with watched(forkserver) as watcher:
+        return [watcher.of_a_run(node) for _ in range(RUNS)]
 
 
 def test_a_run_costs_no_more_system_calls_than_it_did(node: InProcess):

@@ -259,6 +259,7 @@ class TestFile:
         changed(
             path,
             "ALTER TABLE nodes DROP COLUMN containment",
+            "ALTER TABLE nodes DROP COLUMN ended_at",
             "ALTER TABLE catalogue DROP COLUMN hold",
             "UPDATE deployment SET schema_version = 1",
         )
@@ -266,7 +267,7 @@ class TestFile:
             with SqliteTaskStore(path, create=False) as store:
                 assert read(store, run).version == run.version
                 store.register_term(term_record(), node_record(containment="cgroup"))
-                assert [node.containment for node in store.nodes()] == ["cgroup"]
+                assert [(node.containment, node.ended_at) for node in store.nodes()] == [("cgroup", None)]
                 assert store.deployment().schema_version == schema.SCHEMA_VERSION
 
     @pytest.mark.parametrize("name", ["with space.db", "what?.db", "100%#.db", "名.db"])

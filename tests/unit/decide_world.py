@@ -275,10 +275,8 @@ class World:
             assert self.state.has_process or self.is_spawn_asked
         if self.is_desynced and self.is_alive:
             assert self.worker.is_killed or self.worker.is_shut
-        elif self.is_alive and not self.worker.is_killed and not said and self.worker.is_frozen != self.state.is_frozen:
-            # A term that died between the freeze and its save: the command is there still, and comes again.
-            assert self.worker.is_frozen
-            assert Action.FREEZE in {self.asked[command].action for command in self.open_commands()}
+        elif self.is_alive and not self.worker.is_killed and not said:
+            assert self.worker.is_frozen == self.state.is_frozen
         assert not self.state.is_frozen or self.task.status is Status.PAUSED
 
     def _on_savestate(self, save: e.SaveState) -> None:

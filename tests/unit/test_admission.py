@@ -94,19 +94,23 @@ class TestCatalogue:
         assert task() == self.CATALOGUE.find("billing.sync")
 
     @pytest.mark.parametrize(
-        ("name", "message"),
+        ("name", "errors", "message"),
         [
-            (
-                "biling.sync",
-                "unknown task 'biling.sync', did you mean 'billing.sync'?; module broken failed: no module",
-            ),
-            ("zzz", "unknown task 'zzz'; module broken failed: no module"),
+            ("biling.sync", {"broken": "no x"}, "unknown task 'biling.sync', did you mean 'billing.sync'?"),
+            ("zzz", {}, "unknown task 'zzz'"),
+            ("zzz", {"broken": "no x"}, "unknown task 'zzz'; module broken failed: no x"),
+            ("zzz", {"a": "no x", "b": "no y"}, "unknown task 'zzz'; 2 modules could not be imported, see chong tasks"),
+            ("b.zzz", {"a": "no x", "b": "no y"}, "unknown task 'b.zzz'; module b failed: no y"),
+            ("mail.out", {"acme.mail_tasks": "no x", "b": "no y"},
+             "unknown task 'mail.out'; module acme.mail_tasks failed: no x"),
+            ("billing.snc", {"billing": "no x", "b": "no y"},
+             "unknown task 'billing.snc', did you mean 'billing.sync'?; module billing failed: no x"),
         ],
-    )
-    def test_an_unknown_task_is_refused(self, name, message):
-        """With the nearest name, and with what might have defined it."""
+    )  # fmt: skip
+    def test_an_unknown_task_is_refused(self, name, errors, message):
+        """With the nearest name, and with what might have defined it; what cannot matter is not told."""
         with pytest.raises(Refused) as refused:
-            self.CATALOGUE.find(name)
+            Catalogue(self.CATALOGUE.tasks, errors).find(name)
         assert message == str(refused.value)
 
     def test_it_is_read_as_a_forkserver_wrote_it(self, tmp_path):

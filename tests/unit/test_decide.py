@@ -2,11 +2,13 @@
 
 import itertools
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from decide_world import World
 
 from chong.store.model import Action, Completion, Failure, FailureKind, Usage
+from chong.store.specimens import START
 from chong.store.states import Status
 from chong.supervisor import events as e
 from chong.supervisor.events import TimerName
@@ -29,6 +31,10 @@ def world_at(steps, **facts):
 
 def kinds(world):
     return [type(effect) for effect in world.effects]
+
+
+def unnoted(world):
+    return [effect for effect in world.effects if not isinstance(effect, e.AddNote)]
 
 
 def armed(world):
@@ -115,9 +121,30 @@ class TestStop:
         world = world_at(LIVE)
         world.ask(Action.STOP)
         world.fire(TimerName.TERM)
-        assert [e.Signal(15), e.Signal(18), e.Arm(TimerName.KILL, 5.0)] == world.effects
+        assert [e.Signal(15), e.Signal(18), e.Arm(TimerName.KILL, 5.0)] == unnoted(world)
         world.fire(TimerName.KILL)
-        assert [e.Signal(9), e.Arm(TimerName.KILL, 5.0)] == world.effects
+        assert [e.Signal(9), e.Arm(TimerName.KILL, 5.0)] == unnoted(world)
+
+    def test_each_signal_of_the_ladder_is_noted_once(self):
+        """With its moment; a SIGKILL that has no effect is sent again, and not noted again."""
+        world = world_at(LIVE)
+        world.ask(Action.STOP)
+        noted = []
+        for name in (TimerName.TERM, TimerName.KILL, TimerName.KILL):
+            world.fire(name)
+            noted += [(effect.note.detail, effect.note.at) for effect in world.effects if isinstance(effect, e.AddNote)]
+        moments = [START + timedelta(seconds=seconds) for seconds in (10, 15)]
+        assert noted == list(
+            zip(["SIGTERM to the process group", "SIGKILL to the process group"], moments, strict=True)
+        )
+
+    @pytest.mark.parametrize(("ahead", "expected"), [(-20, -20), (20, 0)])
+    def test_a_stop_was_asked_for_when_its_command_was_issued(self, ahead, expected):
+        """Not when the node took it up; nor later, by another machine's clock."""
+        world = world_at(LIVE)
+        now = world.now()
+        world.feed(e.Asked(Action.STOP, "ann", issued_at=now + timedelta(seconds=ahead)))
+        assert (now + timedelta(seconds=expected), now) == (world.task.stop.asked_at, world.task.stop.delivered_at)
         assert ((task := ended(world, ProcessEnd(signal=9))).status, task.forced) == (Status.STOPPED, True)
 
     def test_a_worker_that_sigkill_does_not_end_is_told_of(self):
@@ -380,7 +407,7 @@ class TestStart:
         """Before it said ready it may not have its group yet."""
         world = world_at(steps)
         world.fire(TimerName.START)
-        assert [e.Signal(9, group=group)] == world.effects
+        assert [e.Signal(9, group=group)] == unnoted(world)
         assert ended(world, ProcessEnd(signal=9)).failure.kind == FailureKind.START_TIMEOUT
 
     def test_a_start_in_time_disarms_the_timer(self):

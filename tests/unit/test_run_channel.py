@@ -2,6 +2,7 @@
 
 import os
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -61,3 +62,34 @@ def test_nothing_is_read_behind_a_last_word(pair):
     channel.seen(KEEP)
     worker.send(b"more")
     assert channel.peek(10) == []
+
+
+def test_a_message_of_no_bytes_is_one(pair):
+    """It is no end: what a task sends behind it is read, and each is popped on its own."""
+    channel, worker = pair
+    for text in (b"", b"one", b"", b""):
+        worker.send(text)
+    assert channel.peek(10) == [b"", b"one", b"", b""]
+    assert channel.peek(10) == []
+    for version in (1, 2, 3, 4):
+        channel.seen(version)
+    channel.pop_stored(3)
+    worker.send(b"two")
+    assert channel.peek(10) == [b"two"]
+    channel.pop_stored(4)
+    worker.close()
+    assert channel.peek(10) == []
+    channel.seen(5)
+    channel.pop_stored(5)
+    assert channel.peek(10) == []
+
+
+def test_descriptors_that_a_worker_sends_along_are_not_taken(pair):
+    """They would stay open here for ever."""
+    channel, worker = pair
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    socket.send_fds(worker, [b"one"], [0, 1, 2])
+    assert channel.peek(10) == [b"one"]
+    channel.seen(1)
+    channel.pop_stored(1)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

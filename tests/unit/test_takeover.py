@@ -33,12 +33,12 @@ class TestTakeOver:
     def test_a_start_goes_on(self):
         """Whether `go` was sent is seen from the frames that follow."""
         state, effects = taken_over(Status.STARTING)
-        assert (Phase.FORKED, [e.Arm(TimerName.START, 30.0)]) == (state.phase, effects)
+        assert (Phase.FORKED, [e.Thaw(), e.Arm(TimerName.START, 30.0)]) == (state.phase, effects)
 
     def test_a_running_task_is_resumed(self):
         """A pause of the former term may still be on its way; what is left of its time is armed."""
         state, effects = taken_over(Status.RUNNING)
-        assert [e.SendDown(Down.RESUME, (2, 1)), e.Arm(TimerName.TIMEOUT, 40.0)] == effects
+        assert [e.Thaw(), e.SendDown(Down.RESUME, (2, 1)), e.Arm(TimerName.TIMEOUT, 40.0)] == effects
         assert (state.phase, state.running_time(1005.0)) == (Phase.LIVE, 25.0)
 
     def test_a_task_over_its_time_is_stopped_at_once(self):
@@ -48,7 +48,7 @@ class TestTakeOver:
     def test_a_pausing_task_is_paused_again(self):
         """Its time runs until it answers."""
         state, effects = taken_over(Status.PAUSING)
-        assert [e.SendDown(Down.PAUSE, (2, 1)), e.Arm(TimerName.TIMEOUT, 40.0)] == effects
+        assert [e.Thaw(), e.SendDown(Down.PAUSE, (2, 1)), e.Arm(TimerName.TIMEOUT, 40.0)] == effects
         answer = e.Event(e.Answered(Down.PAUSE, (2, 1)), START, 1010.0, "answer")
         state, _ = decide(state, answer)
         assert (state.task.status, state.running_time(5000.0)) == (Status.PAUSED, 30.0)
@@ -56,7 +56,7 @@ class TestTakeOver:
     def test_a_paused_task_stays_paused(self):
         """Its time stands still, and a second answer moves nothing."""
         state, effects = taken_over(Status.PAUSED)
-        assert ([e.SendDown(Down.PAUSE, (2, 1))], 20.0) == (effects, state.running_time(5000.0))
+        assert ([e.Thaw(), e.SendDown(Down.PAUSE, (2, 1))], 20.0) == (effects, state.running_time(5000.0))
         assert decide(state, e.Event(e.Answered(Down.PAUSE, (2, 1)), START, 1010.0, "answer"))[1] == []
 
     def test_a_frozen_task_is_frozen_again(self):
@@ -70,12 +70,12 @@ class TestTakeOver:
     def test_a_stopping_task_is_stopped_again(self, stop, reason):
         """The ladder begins anew; without a stop that was asked for it was a time-out."""
         state, effects = taken_over(Status.STOPPING, stop=stop)
-        assert [e.SendDown(Down.STOP, (2, 1), reason), e.Arm(TimerName.TERM, 10.0)] == effects
+        assert [e.Thaw(), e.SendDown(Down.STOP, (2, 1), reason), e.Arm(TimerName.TERM, 10.0)] == effects
         assert (stop is None) == state.timed_out
 
     def test_a_task_without_a_timeout_has_none_armed(self):
         """It may run for ever."""
-        assert [e.SendDown(Down.RESUME, (2, 1))] == taken_over(Status.RUNNING, timeout=None)[1]
+        assert [e.Thaw(), e.SendDown(Down.RESUME, (2, 1))] == taken_over(Status.RUNNING, timeout=None)[1]
 
 
 def frame(number, kind, **body):
@@ -216,10 +216,27 @@ class TestDead:
         remains.write(task)
         assert remains.end_of(task).failure.kind == FailureKind.TIMEOUT
 
-    def test_junk_among_the_frames_is_passed_over(self, remains):
-        """Those around it still count."""
-        remains.write(RUNNING, {"kind": "nonsense"}, [], frame(3, "started") | {"at": 1e300}, RESULT)
+    @pytest.mark.parametrize(
+        "junk", [{"kind": "nonsense"}, [], "what was no message", frame(3, "started") | {"at": 1e300}]
+    )
+    def test_junk_fails_the_run_as_it_does_on_the_wire(self, remains, junk):
+        """It was the first last word; what comes behind it does not count."""
+        remains.write(RUNNING, STARTED, junk, RESULT)
+        task = remains.end_of(replace(RUNNING, max_attempts=1))
+        assert (task.status, task.failure.kind, task.outcome) == (Status.FAILED, FailureKind.PROTOCOL, None)
+
+    def test_the_first_last_word_counts(self, remains):
+        """What comes behind it is not read, be it junk or another one."""
+        remains.write(RUNNING, RESULT, [], RAISED, code=0, signal=None)
         assert remains.end_of(RUNNING).status == Status.SUCCEEDED
+
+    def test_the_newest_state_that_nobody_read_is_left_for_the_next_attempt(self, remains):
+        """In the frame or in a file; what is junk ends the reading."""
+        assert remains.takeover.left_state(RUNNING) is None
+        said = [frame(3, "checkpoint", state=1), frame(4, "checkpoint", state_file="s.json"), frame(5, "checkpoint")]
+        remains.write(RUNNING, STARTED, *said, [], frame(6, "checkpoint", state=3))
+        (remains.paths.run_dir(RUNNING.run) / "s.json").write_text("[2]")
+        assert remains.takeover.left_state(RUNNING) == "[2]"
 
     def test_a_result_in_a_file_is_read(self, remains):
         """It was too large for a frame."""

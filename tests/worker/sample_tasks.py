@@ -264,6 +264,14 @@ def family(ctx, kind, linger=False):
     os._exit(0)
 
 
+@task("sample.strays")
+def strays(ctx, count):
+    for _ in range(count):
+        subprocess.Popen(["sleep", "60"], start_new_session=True)
+    os.write(1, b"half a line")
+    os._exit(0)
+
+
 def forked() -> int:
     """In its own session, without exec, its parent gone, its output elsewhere than where the log is named."""
     read_end, write_end = os.pipe()
@@ -333,7 +341,7 @@ def lost_child(ctx):
 
 @task("sample.junk")
 def junk(ctx):
-    for data in (b"\xff\x00", b"[]", b'{"n": "\\ud800"}', b"x" * 100_000):
+    for data in (b"\xff\x00", b"", b"[]", b'{"n": "\\ud800"}', b"x" * 100_000):
         os.write(3, data)
 
 

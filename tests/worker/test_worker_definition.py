@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from chong.supervisor.tasks import memo_of
+from chong.supervisor.memo import memo_of
 from chong.worker.definition import Definition, task
 from chong.worker.options import Backoff, DefinitionError, Options, options_from_json
 from chong.worker.spawn import MEMO_LIMIT

@@ -101,6 +101,25 @@ def test_more_memory_than_the_definition_gives_is_a_memory_error(node):
     assert (failure["kind"], failure["cause"]) == ("exception", "MemoryError")
 
 
+def test_an_exec_run_has_the_memory_of_its_definition(node):
+    """A new interpreter begins with none: its import counts, and what its forkserver holds does not."""
+    text = """
+import resource, threading
+from chong.worker import task
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+@task("exec.hog", memory="192M")
+def hog(ctx, mib):
+    return [len(bytearray(mib << 20)), *resource.getrlimit(resource.RLIMIT_DATA)]
+"""
+    (node.root / "exec_hog.py").write_text(text)
+    (node.root / "fills.py").write_text("BLOCK = bytearray(256 << 20)\n")
+    connection = node.start(("exec_hog", "fills")).attach()
+    value = connection.start("r.1", "exec.hog", {"mib": 16}).wait_for("result")["value"]
+    assert value == [16 << 20, 192 << 20, 192 << 20]
+    failure = connection.start("r.2", "exec.hog", {"mib": 256}).wait_for("failure")["failure"]
+    assert (failure["kind"], failure["cause"]) == ("exception", "MemoryError")
+
+
 def test_memory_that_the_modules_fill_already_fails_the_run_before_its_code(node):
     """Without a word of it the run would die at some allocation of its own beginning."""
     connection = node.start(("place_tasks",)).attach()

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import stat
@@ -163,12 +164,15 @@ def test_junk_does_not_end_a_forkserver(connection, node):
 
 
 def test_a_worker_that_sends_junk_harms_nobody(node):
-    """Its unread frames are kept for the next term; only what is no JSON object is left out."""
+    """Its unread frames are kept for the next term; what is no JSON object keeps its place, so that it counts there."""
     node.start(hold=0.2, ladder=0.2)
     kill(start_holder(node, "sample.junk"))
     assert node.wait_end() == 0
     frames = json.loads((node.runs / "r0" / "remains.json").read_text())["frames"]
-    assert [frame.get("kind") for frame in frames] == ["ready", "started", None, "result"]
+    texts = ["\\xff\0", "", "[]", "x" * 40]
+    assert [frame for frame in frames if isinstance(frame, str)] == texts
+    kinds = [frame if isinstance(frame, str) else frame.get("kind") for frame in frames]
+    assert kinds == ["ready", "started", *texts[:3], None, texts[3], "result"]
 
 
 def test_a_supervisor_that_does_not_read_blocks_nothing_and_loses_nothing(connection, node):
@@ -207,6 +211,30 @@ def test_grandchildren_end_with_the_run_before_its_exit_is_told(connection, kind
     assert is_alive(bystander)
     os.kill(other.pid, signal.SIGKILL)
     connection.wait_for("exited", "r.2")
+
+
+@pytest.mark.parametrize("kind", ["group", "session", "silent", "forked"])
+def test_a_stray_that_was_killed_is_told_in_the_log_of_its_run(connection, node, kind):
+    """Whoever started a daemon would look for it in vain; what is left in the group is no stray."""
+    run = connection.start("r.1", "sample.family", {"kind": kind})
+    pid = int(run.wait_for("checkpoint")["message"])
+    connection.wait_for("exited", "r.1")
+    told = re.fullmatch(r"chong: killed process (\d+) \((.+)\), which was left behind\n", node.log("r.1").read_text())
+    assert (kind == "group") == (told is None)
+    if told is not None:
+        assert int(told[1]) == pid
+        assert kind == "forked" or told[2] == "sleep"
+
+
+def test_so_many_strays_are_told_and_each_on_a_line_of_its_own(connection, node):
+    """The log is the task's; what it had begun to write is left as it is."""
+    run = connection.start("r.1", "sample.strays", {"count": 12})
+    run.finish()
+    connection.wait_for("exited", "r.1")
+    first, *others = node.log("r.1").read_text().splitlines()
+    assert first == "half a line"
+    assert len(others) == 10
+    assert all(line.startswith("chong: killed process ") for line in others)
 
 
 def test_an_ended_run_stays_a_zombie_until_its_release(connection):

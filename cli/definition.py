@@ -1,0 +1,66 @@
+"""The options of a task definition, in the words in which its author would write them."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from chong.store.view import as_json
+from chong.worker.options import Options
+
+_DEFAULTS: dict[str, Any] = as_json(asdict(Options())) | {"env": []}
+"""As the store shows them: of `env` the names alone."""
+
+_SECONDS = frozenset({"timeout", "stop_grace", "kill_grace", "start_timeout", "every"})
+_BYTES = frozenset({"memory", "log_max"})
+_BESIDE = frozenset({"parameters", "exec"})
+"""What the catalogue says of a definition that is no option of it."""
+
+_UNITS_OF_TIME = (("d", 86_400), ("h", 3600), ("m", 60))
+_UNITS_OF_SIZE = (("T", 1024**4), ("G", 1024**3), ("M", 1024**2), ("K", 1024))
+
+
+def options_text(options: Mapping[str, Any]) -> str:
+    """Those that are not the default; last, why its runs are not forked, where they are not."""
+    chosen = sorted(name for name in options if name not in _BESIDE and options[name] != _DEFAULTS.get(name))
+    said = [_option(name, options[name]) for name in chosen]
+    if options.get("exec"):
+        said.append("(not forked: threads at import)")
+    return " ".join(said)
+
+
+def _option(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return name if value else f"no {name}"
+    return f"{name}={_value(name, value)}"
+
+
+def _value(name: str, value: object) -> str:
+    if value is None:
+        return "none"
+    if name in _SECONDS and isinstance(value, int | float):
+        return _time(value)
+    if name in _BYTES and isinstance(value, int):
+        return _size(value)
+    if name == "umask" and isinstance(value, int):
+        return f"0o{value:03o}"
+    if isinstance(value, Mapping):
+        return ",".join(f"{part}:{_value(part, number)}" for part, number in value.items())
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _time(seconds: float) -> str:
+    """Exactly, unlike a length of time that has passed: "1h30m", "0.5s"."""
+    text = ""
+    for unit, length in _UNITS_OF_TIME:
+        count, seconds = divmod(seconds, length)
+        text += f"{count:g}{unit}" if count else ""
+    return f"{text}{seconds:g}s" if seconds or not text else text
+
+
+def _size(size: int) -> str:
+    """Exactly: in the largest unit that divides it."""
+    found = ((unit, size // length) for unit, length in _UNITS_OF_SIZE if size and size % length == 0)
+    unit, count = next(found, ("", size))
+    return f"{count}{unit}"

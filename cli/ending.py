@@ -1,0 +1,77 @@
+"""How a task came to its end, or its last attempt did, in a few words: why, by which exit, by whose will."""
+
+from chong.cli.render import escape
+from chong.store.model import Failure, FailureKind, StopMoments, TaskSnapshot
+from chong.store.states import Status
+from chong.supervisor.verdict import signal_name
+
+NO_RESULT = "no_result"
+"""The cause of a crash that an exit code tells better."""
+
+
+def end_text(task: TaskSnapshot) -> str | None:
+    """The gravest first, since tables cut the rest; None while there is nothing to tell."""
+    if task.status is Status.SUCCEEDED:
+        return _after_result(task)
+    if task.status is Status.LOST:
+        return "outcome unknown"
+    if task.stop is not None:
+        return _stopped(task, task.stop)
+    return None if task.failure is None else _failed(task, task.failure)
+
+
+def exit_text(task: TaskSnapshot) -> str | None:
+    """What the process left: "exit code 3", or its signal's name."""
+    if task.exit_signal is not None:
+        return signal_name(task.exit_signal)
+    return None if task.exit_code is None else f"exit code {task.exit_code}"
+
+
+def cause_text(failure: Failure) -> str:
+    """Kind, cause and message, without what one repeats of the other."""
+    return f"{_head(failure)}: {failure.message}" if failure.message else _head(failure)
+
+
+def one_line(task: TaskSnapshot) -> str:
+    """How a task ended, or where it stands, in a few words."""
+    end = end_text(task)
+    return escape(f"{task.status}, {end}" if end else task.status.value)
+
+
+def _head(failure: Failure) -> str:
+    kind, cause = failure.kind.value, failure.cause
+    is_same = cause.replace("_", "").lower() == kind.replace("_", "")
+    return kind if is_same else f"{kind} {cause}"
+
+
+def _after_result(task: TaskSnapshot) -> str | None:
+    left = exit_text(task)
+    return None if left is None or task.exit_code == 0 else f"{left} after its result"
+
+
+def _failed(task: TaskSnapshot, failure: Failure) -> str:
+    """The exit only of a crash: an exception always ends its worker with 1, and what was forced names its signal."""
+    left = exit_text(task)
+    if failure.kind is not FailureKind.CRASHED or left is None or left == failure.cause:
+        facts = [_head(failure), *_force(task)]
+    elif failure.cause == NO_RESULT:
+        facts = [f"{failure.kind} {left}"]
+    else:
+        facts = [_head(failure), left]
+    told = ", ".join(facts)
+    return f"{told}: {failure.message}" if failure.message else told
+
+
+def _stopped(task: TaskSnapshot, stop: StopMoments) -> str:
+    who = f"asked by {stop.by}"
+    facts = [*_force(task), f"{who}: {stop.reason}" if stop.reason else who]
+    if task.failure is not None:
+        facts.append(f"after {cause_text(task.failure)}")
+    return ", ".join(facts)
+
+
+def _force(task: TaskSnapshot) -> list[str]:
+    """With the signal that did it, unless the task caught that and ended by itself."""
+    if not task.forced:
+        return []
+    return ["forced" if task.exit_signal is None else f"forced by {signal_name(task.exit_signal)}"]

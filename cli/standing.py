@@ -1,0 +1,81 @@
+"""How a task stands beside its own snapshot: whether anybody still manages it, and what keeps it from starting."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from chong.cli.times import span
+from chong.store.contract import TaskStore
+from chong.store.model import NodeRecord, TaskSnapshot
+from chong.store.states import WAITING
+from chong.supervisor.holds import EVERYTHING
+from chong.supervisor.task_state import FROZEN, UNKILLABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Of one task. What is past and who is live, the store has judged by its own clock.
+
+    `lease_until`: the end of the lease that is past, None while it is not. `silent_since`: when the node was last
+    seen, where that is known. `hold`: why a waiting task does not start.
+    """
+
+    lease_until: datetime | None = None
+    node_is_live: bool = True
+    silent_since: datetime | None = None
+    hold: str | None = None
+
+    @property
+    def lease_is_past(self) -> bool:
+        return self.lease_until is not None
+
+    def lease_text(self, now: datetime) -> str | None:
+        """How long the lease has been past, where it is."""
+        return None if self.lease_until is None else f"lease past{_since(self.lease_until, now)}"
+
+    def node_text(self, now: datetime) -> str | None:
+        """For how long the node has been silent, where it is."""
+        return None if self.node_is_live else f"node silent{_since(self.silent_since, now)}"
+
+
+UNKNOWN = Standing()
+"""Nothing is known that speaks against the task."""
+
+
+def _since(moment: datetime | None, now: datetime) -> str:
+    """Only a moment that lies behind: a lease is also past when the store's clock has jumped back."""
+    return f" {span(now - moment)}" if moment is not None and moment <= now else ""
+
+
+def standings(store: TaskStore, tasks: Sequence[TaskSnapshot]) -> list[Standing]:
+    """One for each task. Read after the tasks: a run that ended in between has no lease, and so none that is past."""
+    nodes = {record.node: record for record in store.nodes()}
+    holds = {(entry.node, entry.name): entry.hold for entry in store.catalogue() if entry.hold}
+    leases = store.leases([task.id for task in tasks if task.status.is_run])
+    past = {lease.task_id: lease.until for lease in leases if lease.is_past}
+    return [_standing(task, nodes.get(task.node), past.get(task.id), holds) for task in tasks]
+
+
+def _standing(
+    task: TaskSnapshot, node: NodeRecord | None, lease_until: datetime | None, holds: dict[tuple[str, str], str]
+) -> Standing:
+    if task.status.is_final:
+        return UNKNOWN
+    hold = holds.get((task.node, task.name)) or holds.get((task.node, EVERYTHING))
+    return Standing(
+        lease_until=lease_until,
+        node_is_live=node is not None and node.is_live,
+        silent_since=None if node is None else node.seen_at,
+        hold=hold if task.status in WAITING else None,
+    )
+
+
+def mark_of(task: TaskSnapshot, standing: Standing, now: datetime) -> str | None:
+    """What an operator has to know beside the status, the gravest first."""
+    marks: Iterable[str | None] = (
+        standing.lease_text(now),
+        standing.node_text(now),
+        *(flag for flag in (UNKILLABLE, FROZEN) if flag in task.flags),
+        "held" if standing.hold is not None else None,
+    )
+    return next((mark for mark in marks if mark is not None), None)

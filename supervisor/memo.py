@@ -1,0 +1,19 @@
+"""What a term leaves with each run in its forkserver, so that a next term can go on managing it without the code."""
+
+from dataclasses import asdict
+from typing import Any
+
+from chong.worker.options import Options, options_from_json
+
+_NOT_KEPT = frozenset({"tags", "env", "cwd", "user", "umask", "nice", "memory", "fork_safe", "every", "keys"})
+"""What is the worker's business, or was settled when the task was accepted: a memo has to fit a frame."""
+
+
+def memo_of(options: Options) -> dict[str, Any]:
+    kept = {name: value for name, value in asdict(options).items() if name not in _NOT_KEPT}
+    return {"options": kept}
+
+
+def options_of(memo: Any) -> Options:
+    """The defaults when it tells none."""
+    return options_from_json(memo["options"]) if isinstance(memo, dict) and "options" in memo else Options()

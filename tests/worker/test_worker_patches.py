@@ -1,0 +1,86 @@
+"""Tasks replace functions that chong needs, for tests or by a library: the end of their run is told all the same."""
+
+import json
+import time
+
+import pytest
+
+
+@pytest.fixture
+def connection(node):
+    return node.start(("patching_tasks",)).attach()
+
+
+@pytest.mark.parametrize("how", ["short", "long"])
+def test_a_result_is_told_whatever_the_task_has_replaced(connection, node, how):
+    """In a frame or in a file; what it had printed stands in the log."""
+    run = connection.start("r", "patching.ends", {"how": how})
+    frame = run.wait_for("result")
+    value = frame["value"] if how == "short" else json.loads((run.run_dir / frame["file"]).read_bytes())
+    assert value in (how, "x" * 100_000)
+    assert connection.release("r")["code"] == 0
+    assert node.log("r").read_text() == "before"
+
+
+def test_a_failure_is_told_whatever_the_task_has_replaced(connection, node):
+    """Its traceback stands in the log, also when the task has put another stream in the place of standard error."""
+    run = connection.start("r", "patching.ends", {"how": "raise"})
+    failure = run.wait_for("failure")["failure"]
+    assert [failure[key] for key in ("kind", "cause", "message")] == ["exception", "ValueError", "as it should"]
+    assert connection.release("r")["code"] == 1
+    assert failure["traceback"] in node.log("r").read_text()
+
+
+def test_a_stop_arrives_whatever_the_task_has_replaced(connection):
+    """It is acknowledged, and ends the task at its next checkpoint."""
+    run = connection.start("r", "patching.late")
+    run.wait_for("checkpoint")
+    number = run.down("stop")
+    run.finish()
+    assert run.last("stopping")["answer"] == number
+    assert connection.release("r")["code"] == 0
+
+
+def test_time_that_stands_still_holds_nothing_up(connection):
+    """A sleep ends, checkpoints leave, and frames say when they were sent."""
+    began = time.time()
+    run = connection.start("r", "patching.frozen", {"seconds": 0.1})
+    assert run.wait_for("result")["value"] == "slept"
+    assert [frame["done"] for frame in run.frames if frame["kind"] == "checkpoint" and frame["done"] is not None]
+    assert all(began - 60 < frame["at"] <= time.time() + 1 for frame in run.frames)
+
+
+def test_a_stop_arrives_while_time_stands_still(connection):
+    """Out of a sleep that would last for an hour."""
+    run = connection.start("r", "patching.frozen", {"seconds": 3600})
+    run.wait_for("checkpoint")
+    number = run.down("stop")
+    run.finish()
+    assert run.last("stopping")["answer"] == number
+
+
+def test_a_module_that_stops_time_costs_no_other_task(node):
+    """The forkserver's own waits go on, and so do those of the runs that are forked from it."""
+    (node.root / "stops.py").write_text("import patching_tasks\npatching_tasks.freeze()\n")
+    connection = node.start(("patching_tasks", "stops")).attach()
+    began = time.time()
+    run = connection.start("r", "patching.frozen", {"seconds": 0.1})
+    assert run.wait_for("result")["value"] == "slept"
+    assert began - 60 < connection.release("r")["at"] <= time.time() + 1
+
+
+def test_a_module_that_replaces_the_process_id_costs_no_task(node):
+    """The leash is armed for the run's own group, not for the one of somebody else."""
+    text = """
+import fcntl, os, struct
+from chong.worker import task
+os.getpid = lambda: 1
+@task("owner")
+def owner(ctx):
+    F_GETOWN_EX = 16
+    return struct.unpack("ii", fcntl.fcntl(4, F_GETOWN_EX, struct.pack("ii", 0, 0)))
+"""
+    (node.root / "stops.py").write_text(text)
+    run = node.start(("stops",)).attach().start("r", "owner")
+    of_group = 2
+    assert run.wait_for("result")["value"] == [of_group, run.pid]
