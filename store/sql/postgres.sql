@@ -497,7 +497,11 @@ ON CONFLICT (node) DO UPDATE SET
     node_id = excluded.node_id, term = excluded.term, host = excluded.host, boot_id = excluded.boot_id,
     pid = excluded.pid, version = excluded.version, ttl = excluded.ttl, limits = excluded.limits,
     containment = excluded.containment, generation = excluded.generation, started_at = excluded.started_at,
-    seen_at = excluded.seen_at
+    seen_at = excluded.seen_at, ended_at = NULL
+
+-- name: end_term
+-- The term ended by itself; a later one of the node is another matter.
+UPDATE nodes SET ended_at = {now} WHERE term = :term
 
 -- name: terms
 -- A node's terms, newest first.
@@ -505,10 +509,10 @@ SELECT term, node, node_id, boot_id, lock_inode, started_at
 FROM terms WHERE node = :node ORDER BY started_at DESC, number DESC
 
 -- name: nodes
--- Every node; it is live when it was seen less than its ttl ago, and not in the future.
+-- Every node; it is live when it was seen less than its ttl ago, not in the future, and has not ended by itself.
 SELECT
     node, node_id, term, host, boot_id, pid, version, ttl, limits, containment, generation, started_at, seen_at,
-    (seen_at <= {now} AND seen_at + ttl > {now}) AS is_live
+    ended_at, (ended_at IS NULL AND seen_at <= {now} AND seen_at + ttl > {now}) AS is_live
 FROM nodes ORDER BY node
 
 -- name: declare_buckets

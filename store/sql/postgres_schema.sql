@@ -1,4 +1,4 @@
--- The tables of a PostgreSQL store, schema 2. The {lists} of states are filled in from chong.store.states.
+-- The tables of a PostgreSQL store, schema 3. The {lists} of states are filled in from chong.store.states.
 -- What a task returns is `json`, not `jsonb`: it comes back letter by letter, a NUL in a text and the order of keys too.
 
 CREATE TABLE deployment (
@@ -157,7 +157,8 @@ CREATE TABLE nodes (
     containment text NOT NULL DEFAULT '',
     generation integer NOT NULL,
     started_at timestamptz,
-    seen_at timestamptz NOT NULL
+    seen_at timestamptz NOT NULL,
+    ended_at timestamptz
 ) WITH (fillfactor = 50);
 
 CREATE TABLE node_buckets (
