@@ -182,7 +182,8 @@ class Generations:
         self._live, self._coming = generation, None
         self._failures = 0
         self._listener.catalogue_ready(generation.number, catalogue)
-        self._reloads.settle(Reloaded(generation.number, len(catalogue.tasks), catalogue.errors))
+        refused = {name: refusal.error for name, refusal in catalogue.refused.items()}
+        self._reloads.settle(Reloaded(generation.number, len(catalogue.tasks), catalogue.errors, refused))
         self._begin_wanted()
 
     def _not_come(self, number: int) -> None:

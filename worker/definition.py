@@ -93,6 +93,10 @@ def task(
     def declare(function: Callable[..., Any]) -> Definition:
         if not callable(function):
             raise DefinitionError(f"task {name!r}: expected a function, got {type(function).__name__}")
+        try:
+            inspect.signature(function)
+        except (TypeError, ValueError) as error:  # of some builtins nobody knows it
+            raise DefinitionError(f"task {name!r}: expected a function with a signature: {error}") from None
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise DefinitionError(f"task {name!r}: expected a function that returns its result, got a generator")
         if inspect.iscoroutinefunction(function):
