@@ -19,9 +19,7 @@ from chong.store.errors import StoreUnavailable
 from chong.supervisor.control_client import ask_node
 from chong.supervisor.exits import Exit
 from chong.supervisor.reconcile import Judge
-
-RELOAD_SECONDS = 300.0
-"""Longer than two imports may take: that of a generation on its way, and that of ours after it."""
+from chong.supervisor.reloads import RELOAD_SECONDS
 
 
 @click.command()

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from chong.store.errors import ChongError
 
+RELOAD_SECONDS = 300.0
+"""Longer than two imports may take: that of a generation on its way, and that of ours after it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reloaded:
