@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from chong.cli.nearest import suggestion
+from chong.supervisor.nearest import suggestion
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -1,6 +1,5 @@
 """The task definitions of a generation, as its forkserver wrote them down."""
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 from chong.store.errors import Refused
 from chong.store.model import CatalogueEntry
 from chong.supervisor.files import read_json
+from chong.worker.nearest import nearest
 from chong.worker.options import Options, options_from_json
 from chong.worker.wire import ProtocolError
 
@@ -67,8 +67,8 @@ class Catalogue:
             return found
         if name in self.refused:
             raise Refused(f"task {name!r}: {self.refused[name].error}")
-        near = difflib.get_close_matches(name, self.tasks, n=1)
-        hint = f", did you mean {near[0]!r}?" if near else ""
+        near = nearest(name, self.tasks)
+        hint = f", did you mean {near!r}?" if near else ""
         broken = "".join(f"; module {module} failed: {error}" for module, error in sorted(self.errors.items()))
         raise Refused(f"unknown task {name!r}{hint}{broken}"[:2000])
 

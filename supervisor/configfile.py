@@ -15,6 +15,8 @@ from typing import Any
 from chong.store.errors import ConfigurationError
 from chong.supervisor.keys import KEYS, unknown
 from chong.supervisor.kinds import told
+from chong.supervisor.nearest import suggestion
+from chong.worker.nearest import nearest
 
 LIMIT = 1024 * 1024
 SHOWN = 60
@@ -63,6 +65,8 @@ class ConfigFile:
         for name in self.top:
             if name == "nodes":
                 yield f"{self.place(name)}: expected tables like [nodes.NAME], got {told(self.top[name])}"
+            elif isinstance(self.top[name], dict) and (name not in KEYS or nearest(name, ["nodes"])):
+                yield f"{self.place(name)}: {_unknown_table(name)}"
             elif name not in KEYS:
                 yield f"{self.place(name)}: {unknown(name)}"
         for node, share in self.nodes.items():
@@ -80,6 +84,8 @@ class ConfigFile:
         for name in share:
             if name == "node":
                 yield f"{self.place(name, node)}: expected no name in here, the table has it"
+            elif name not in KEYS and isinstance(share[name], dict):
+                yield f"{self.place(name, node)}: expected a key, got a table; {_quoted(node, name, share[name])}"
             elif name not in KEYS:
                 yield f"{self.place(name, node)}: {unknown(name)}"
 
@@ -139,6 +145,19 @@ def _parsed(path: Path, text: str) -> dict[str, Any]:
         raise ConfigurationError(f"{path}: expected TOML, got a number with too many digits") from None
 
 
+def _unknown_table(name: str) -> str:
+    return f"unknown table, {suggestion(name, ['nodes'], 'expected keys at the top or in [nodes.NAME]')}"
+
+
+def _quoted(node: str, name: str, table: Mapping[str, Any]) -> str:
+    """A name with dots that was not quoted is a table in a table to TOML."""
+    parts = [node, name]
+    while len(table) == 1 and isinstance(inner := next(iter(table.values())), dict):
+        parts.append(next(iter(table)))
+        table = inner
+    return f"a name with a dot is written as [nodes.'{_short('.'.join(parts))}']"
+
+
 def _short(name: str) -> str:
     return name if len(name) <= SHOWN else f"{name[:SHOWN]}…"
 
@@ -152,6 +171,7 @@ def _lines_of(text: str) -> dict[tuple[str, str], int]:
         header, assignment = _HEADER.match(line), _ASSIGNMENT.match(line)
         if header:
             table = re.sub("[\"']", "", header[1])
+            lines.setdefault(("", table.partition(".")[0]), number)
         elif assignment:
             place = (table, assignment[1])
             doubtful.update({place} & lines.keys())  # one of them lies within a text

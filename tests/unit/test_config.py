@@ -126,7 +126,7 @@ class TestPrecedence:
     def test_a_stranger_is_told_the_nearest_node(self, file):
         """A supervisor of no known node would own every bucket."""
         assert refusal(file, FLEET, node="node-c").endswith(
-            "FILE: expected one of the nodes node-a, node-b, got 'node-c' from --node, did you mean node-b?"
+            "FILE: expected one of the nodes node-a, node-b, got 'node-c' from --node, did you mean node-a?"
         )
 
     def test_a_command_on_a_machine_that_is_no_node_does_with_the_top(self, file, monkeypatch, tmp_path):
@@ -190,6 +190,14 @@ BAD_VALUES = [
     ("zzz = 1", "FILE:1: zzz: unknown key, chong config show lists them"),
     ("[nodes.node-a]\ndrian = 1", "FILE:2: nodes.node-a.drian: unknown key, did you mean drain?"),
     ("[nodes.node-a]\nnode = 'x'", "FILE:2: nodes.node-a.node: expected no name in here, the table has it"),
+    ("timeout = '10m'", "FILE:1: timeout: unknown key, it is an option of @task"),
+    ("max-parallel = 1", "FILE:1: max-parallel: unknown key, did you mean max_parallel?"),
+    ("drain = 1\n[node.a]\ndrain = 1", "FILE:2: node: unknown table, did you mean nodes?"),
+    ("[Nodes.a]", "FILE:1: Nodes: unknown table, did you mean nodes?"),
+    ("[chong]\ndrain = 1", "FILE:1: chong: unknown table, expected keys at the top or in [nodes.NAME]"),
+    ("[drain]\nx = 1", 'FILE:1: drain: expected a length of time like 30, "30s" or "10m", got a table'),
+    ("[nodes.a.example.org]\ndrain = 1",
+     "FILE: nodes.a.example: expected a key, got a table; a name with a dot is written as [nodes.'a.example.org']"),
     ("nodes = 3", "FILE:1: nodes: expected tables like [nodes.NAME], got 3"),
     ("[nodes]\nnode-a = 3", "FILE: nodes.node-a: expected a table, got 3"),
     ("[nodes.'a/b']", "FILE: nodes.a/b: expected a name without a slash, got 'a/b'"),
