@@ -79,7 +79,13 @@ class Config:
         if said is not None:
             return load(read(CONFIG, *said).value)
         usual = default_config()
-        return load(usual) if os.path.lexists(usual) else None
+        try:
+            usual.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:  # nobody knows what stands there
+            raise ConfigurationError(f"{usual}: the configuration cannot be read: {error.strerror}") from None
+        return load(usual)
 
     def with_share(self, *, is_node: bool) -> "Config":
         """With the part of the file that is the node's own; ConfigurationError when the file does not know the node.

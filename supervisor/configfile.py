@@ -18,9 +18,11 @@ from chong.supervisor.kinds import told
 from chong.supervisor.nearest import suggestion
 from chong.worker.nearest import nearest
 
-LIMIT = 1024 * 1024
+LIMIT = 256 * 1024
 SHOWN = 60
-MOST_DOTS = 1000
+MOST_DOTS = 200
+MOST_NODES = 200
+"""Each may own every bucket: the check of a fleet takes nodes times buckets."""
 _KINDS = (
     (stat.S_ISDIR, "a directory"),
     (stat.S_ISFIFO, "a FIFO"),
@@ -97,6 +99,8 @@ def load(path: Path) -> ConfigFile:
     text = _text_of(path, _bytes_of(path))
     top = _parsed(path, text)
     nodes = top.pop("nodes") if isinstance(top.get("nodes"), dict) else {}
+    if len(nodes) > MOST_NODES:
+        raise ConfigurationError(f"{path}: expected at most {MOST_NODES} nodes, got {len(nodes)}")
     return ConfigFile(path, _lines_of(text), top, nodes)
 
 
@@ -109,6 +113,8 @@ def _bytes_of(path: Path) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
             data = file.read(LIMIT + 1)
+            if data is None:  # a file by name, but reading it would wait, as some of /proc
+                raise ConfigurationError(f"{path}: expected a TOML file, it has nothing to read")
     except OSError as error:
         raise ConfigurationError(f"{path}: the configuration cannot be read: {error.strerror}") from None
     except ValueError:  # a NUL
@@ -133,7 +139,9 @@ def _parsed(path: Path, text: str) -> dict[str, Any]:
     import tomllib  # noqa: PLC0415 - most commands never meet a file
 
     for number, line in enumerate(text.split("\n"), start=1):
-        if line.count(".") > MOST_DOTS:  # tomllib takes a key apart in quadratic time: half an hour for 1 MiB of it
+        if (
+            line.count(".") > MOST_DOTS
+        ):  # tomllib takes a key apart in quadratic time: minutes for a file of the largest size
             raise ConfigurationError(f"{path}:{number}: expected at most {MOST_DOTS} dots in a line, it has more")
     try:
         return tomllib.loads(text)
