@@ -2,6 +2,7 @@
 
 import click
 
+from chong.cli.candidates import ids
 from chong.cli.facts import fact_lines
 from chong.cli.filters import Filter, filtered
 from chong.cli.find import find_one
@@ -66,7 +67,7 @@ def _listed(
 
 
 @click.command()
-@click.argument("part", metavar="ID")
+@click.argument("part", metavar="ID", shell_complete=ids())
 @json_option
 @click.pass_obj
 def show(call: Invocation, part: str, *, as_json: bool) -> None:
@@ -86,7 +87,7 @@ def show(call: Invocation, part: str, *, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("part", metavar="ID")
+@click.argument("part", metavar="ID", shell_complete=ids())
 @json_option
 @click.pass_obj
 def history(call: Invocation, part: str, *, as_json: bool) -> None:
