@@ -1,6 +1,5 @@
 """From a store's address to the store."""
 
-import difflib
 import os
 import re
 from collections.abc import Callable
@@ -11,7 +10,6 @@ from chong.store.contract import TaskStore
 from chong.store.errors import ConfigurationError
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)\Z", re.DOTALL)
-_CHOICES = ("sqlite", "postgresql", "memory")
 
 
 def open_store(
@@ -84,7 +82,4 @@ def _unknown(scheme: str) -> ConfigurationError:
             f"store {scheme}:...: this version has no PostgreSQL store yet; "
             "it will come with pip install 'chong[postgres]'"
         )
-    nearest = difflib.get_close_matches(scheme, _CHOICES, n=1, cutoff=0.0)[0]
-    return ConfigurationError(
-        f"store: expected sqlite:///path, a path, postgresql://... or memory:, got {scheme}:, did you mean {nearest}:?"
-    )
+    return ConfigurationError(f"store: expected sqlite:///path, a path, postgresql://... or memory:, got {scheme}:")
