@@ -177,6 +177,24 @@ def test_a_supervisor_that_is_killed_during_a_reload_costs_nothing(place: Superv
     wait_until(lambda: not is_alive(coming), "the end of the one that nobody came for")
 
 
+def test_a_forkserver_that_answered_nobody_and_died_leaves_no_socket_behind_its_node(place: Supervised):
+    """The supervisor that met it could not attach; when that one ends, nothing of the node is left."""
+    write(place, "a")
+    node = place.start("--tasks", "fresh_tasks", lease=12)
+    (node.root / "hang").touch()
+    hang_up(node)
+    coming = wait_until(lambda: generations(node).get(2), "a second forkserver")
+    os.kill(coming, signal.SIGSTOP)
+    node.kill()
+    node.start("--tasks", "fresh_tasks", lease=12, wait=False)
+    wait_until(lambda: node.events("forkserver_silent"), "a forkserver that does not answer")
+    os.kill(coming, signal.SIGKILL)
+    (node.root / "hang").unlink()
+    wait_until(lambda: not is_alive(coming), "its end")
+    assert node.terminate() == 0
+    assert node.sockets() == []
+
+
 @pytest.mark.parametrize("killed", [None, 1, 2])
 def test_a_start_under_way_is_known_by_the_generation_that_it_was_claimed_for(fresh: Supervised, killed: int | None):
     """By that one alone: with its death nobody knows, and another generation's answer proves nothing."""
