@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from chong.cli.candidates import names, open_ids
 from chong.cli.ending import one_line
 from chong.cli.filters import Filter, filtered
 from chong.cli.invocation import Invocation
@@ -25,7 +26,7 @@ from chong.supervisor.submission import Submission
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=names())
 @click.option("--key", help="Key that the task works for; decides its bucket.")
 @click.option("-p", "assignments", metavar="NAME=VALUE", multiple=True, help="A parameter: JSON, else text.")
 @click.option("--params", metavar="JSON", help="All parameters as a JSON object; -p adds to it.")
@@ -104,7 +105,7 @@ def _asking(function: Callable[..., Exit]) -> Callable[..., Any]:
 
 
 _ASKING: tuple[Callable[..., Any], ...] = (
-    click.argument("parts", metavar="[ID]...", nargs=-1),
+    click.argument("parts", metavar="[ID]...", nargs=-1, shell_complete=open_ids()),
     filtered,
     click.option("--wait", is_flag=True, help="Wait until it is in effect."),
     click.option(

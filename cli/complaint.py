@@ -1,12 +1,16 @@
 """How an error is told: one line without a traceback or a secret, and an exit code."""
 
+from collections.abc import Iterator
+
 import click
 
 from chong.cli.find import AmbiguousId
 from chong.cli.render import escape
 from chong.store.errors import ChongError, ConfigurationError, StoreUnavailable
 from chong.supervisor.exits import Exit
+from chong.supervisor.keys import KEYS
 from chong.supervisor.oneline import one_line, sentence
+from chong.supervisor.options import unknown_option
 
 
 def complaint(error: BaseException) -> tuple[Exit, list[str]]:
@@ -38,22 +42,30 @@ def _told(error: BaseException) -> tuple[Exit, str]:
 
 def _told_by_click(error: click.ClickException) -> str:
     if isinstance(error, click.NoSuchOption):
-        return f"unknown option {error.option_name}; {_option_advice(error)}"
+        elsewhere = _home_of(error.option_name, error.ctx) if error.ctx else None
+        return f"unknown option {error.option_name}; {elsewhere}" if elsewhere else unknown_option(error)
     return sentence(error.format_message())
 
 
-def _option_advice(error: click.NoSuchOption) -> str:
-    ctx = error.ctx
-    if ctx is None:
-        return "see --help"
-    if ctx.parent is not None and error.option_name in _options_of(ctx.parent):
-        return f"it belongs before the command: {ctx.parent.info_name} {error.option_name} … {ctx.info_name}"
-    guess = error.possibilities
-    return f"did you mean {guess[0]}?" if guess else f"see {ctx.command_path} --help"
+def _home_of(option: str, ctx: click.Context) -> str | None:
+    """Where an option that stands in the wrong place belongs."""
+    if ctx.parent is not None and option in _options_of(ctx.parent.command):
+        return f"it belongs before the command: {ctx.parent.info_name} {option} … {ctx.info_name}"
+    if ctx.parent is None and any(option in _options_of(command) for command in _commands(ctx)):
+        return f"it belongs after a command: {ctx.info_name} COMMAND {option}"
+    if option in {key.option for key in KEYS.values()}:
+        return "it is one of chong-supervisor, and a key of chong.toml"
+    return None
 
 
-def _options_of(ctx: click.Context) -> set[str]:
-    return {name for parameter in ctx.command.params for name in parameter.opts}
+def _commands(ctx: click.Context) -> Iterator[click.Command]:
+    group = ctx.command
+    if isinstance(group, click.Group):
+        yield from filter(None, (group.get_command(ctx, name) for name in group.list_commands(ctx)))
+
+
+def _options_of(command: click.Command) -> set[str]:
+    return {name for parameter in command.params for name in parameter.opts}
 
 
 def _place(error: BaseException) -> str:

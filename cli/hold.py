@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from chong.cli import candidates
 from chong.cli.invocation import Invocation
 from chong.cli.render import escape
 from chong.cli.request import default_issuer
@@ -12,7 +13,7 @@ from chong.supervisor.control_client import ask_node
 
 
 @click.command()
-@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=candidates.names())
 @click.option("--reason", help="Why; shown with the tasks that wait.")
 @click.option("--as", "issued_by", metavar="WHO", help="Who asks; default USER@HOST.")
 @click.pass_obj
@@ -26,7 +27,7 @@ def hold(call: Invocation, *, names: tuple[str, ...], reason: str | None, issued
 
 
 @click.command()
-@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=candidates.names(held=True))
 @click.option("--as", "issued_by", metavar="WHO", help="Who asks; default USER@HOST.")
 @click.pass_obj
 def unhold(call: Invocation, *, names: tuple[str, ...], issued_by: str | None) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from chong.cli.nearest import suggestion
+from chong.supervisor.nearest import suggestion
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -34,6 +34,7 @@ class LazyGroup(click.Group):
             return None
         command = getattr(import_module(entry.module), entry.function)
         assert isinstance(command, click.Command)
+        command.help = command.help or entry.summary  # an optimised interpreter has no docstrings
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":

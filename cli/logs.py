@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from chong.cli.candidates import ids
 from chong.cli.find import find_one
 from chong.cli.follow import Follower, Output, has_ended, pour, tell_gone
 from chong.cli.invocation import Invocation
@@ -19,7 +20,7 @@ from chong.store.model import TaskSnapshot
 
 
 @click.command()
-@click.argument("part", metavar="ID")
+@click.argument("part", metavar="ID", shell_complete=ids())
 @click.option("--attempt", type=int, help="Which attempt; default the latest.")
 @click.option("-f", "--follow", is_flag=True, help="Go on with what comes, until the task or the attempt is over.")
 @click.option("--tail", type=click.IntRange(0), metavar="N", help="Only the last N lines.")

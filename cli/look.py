@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from chong.cli.candidates import ids
 from chong.cli.facts import fact_lines
 from chong.cli.filters import Filter, filtered
 from chong.cli.find import find_one
@@ -76,7 +77,7 @@ def _listed(
 
 
 @click.command()
-@click.argument("part", metavar="ID")
+@click.argument("part", metavar="ID", shell_complete=ids())
 @json_option
 @click.pass_obj
 def show(call: Invocation, part: str, *, as_json: bool) -> None:
@@ -96,7 +97,7 @@ def show(call: Invocation, part: str, *, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("part", metavar="ID")
+@click.argument("part", metavar="ID", shell_complete=ids())
 @json_option
 @click.pass_obj
 def history(call: Invocation, part: str, *, as_json: bool) -> None:

@@ -33,7 +33,11 @@ COMMANDS = {
     "prune": Entry("chong.cli.prune", "prune", "Remove tasks that ended long ago, with all that is kept of them."),
     "reconcile": Entry("chong.cli.upkeep", "reconcile", "Call runs lost whose supervisor is dead."),
     "config": Entry("chong.cli.config", "config", "Check the configuration file, or show what each setting comes to."),
-    "completion": Entry("chong.cli.completion", "completion", "Print the script that completes commands and options."),
+    "completion": Entry(
+        "chong.cli.completion",
+        "completion",
+        "Print the script that completes commands, options, ids and names of tasks.",
+    ),
 }
 WITHOUT_FILE = {"config", "completion"}
 """Commands that work with a broken configuration file, too: one is about it, one stands in people's shell start-up."""

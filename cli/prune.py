@@ -11,36 +11,58 @@ from chong.cli.invocation import Invocation
 from chong.cli.option import json_option
 from chong.cli.reach import reach
 from chong.cli.screen import print_json, show_progress
-from chong.cli.values import read_age, reads
+from chong.cli.values import read_age
 from chong.store.contract import TaskStore
+from chong.store.errors import ConfigurationError
 
 BATCH = 100
+LEAST_AGE = timedelta(days=1)
 
 
 @click.command()
-@click.option("--older-than", "age", required=True, callback=reads(read_age), help='Ended longer ago, like "90d".')
+@click.option(
+    "--older-than", "said", metavar="TIME", required=True, help='Ended longer ago, like "90d"; below 1d with --yes.'
+)
 @click.option("--archive", type=click.Path(path_type=Path), metavar="FILE", help="Write them down before; .gz packs.")
 @click.option("--dry-run", is_flag=True, help="Only say how many tasks would go.")
+@click.option("--yes", is_flag=True, help="Also what ended less than a day ago.")
 @json_option
 @click.pass_obj
-def prune(call: Invocation, *, age: timedelta, archive: Path | None, dry_run: bool, as_json: bool) -> None:
+def prune(call: Invocation, *, said: str, archive: Path | None, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Remove tasks that ended long ago, with all that is kept of them.
 
     Covers all nodes of the store. Old firings of schedules and terms of supervisors go along. Logs lie on their nodes
     and go by those nodes' own settings. The archive has one JSON object per line for each task.
     """
+    age = _read_age(said, any_age=yes or dry_run)
     with reach(call) as reached, ExitStack() as ends:
         chest = None if archive is None else ends.enter_context(closing(Archive(archive)))
         if dry_run:
-            tasks, traces = reached.store.count_prunable(age), 0
+            tasks, traces = reached.store.count_prunable(age), None
         else:
             tasks, traces = _remove_tasks(reached.store, age, chest), _remove_traces(reached.store, age)
     if as_json:
         print_json({"tasks": tasks, "traces": traces, "archive": archive and str(archive), "dry_run": dry_run})
     elif dry_run:
-        print(f"{tasks} tasks would be removed")
+        print(f"{_counted(tasks)} would be removed")
     else:
-        print(f"{tasks} tasks removed, and {traces} old firings and terms")
+        print(f"{_counted(tasks)} removed, and {traces} old firings and terms")
+
+
+def _read_age(said: str, *, any_age: bool) -> timedelta:
+    """A day at least, unless less is meant: "0" takes all that is finished, and a bare "90" is seconds, not days."""
+    try:
+        age = read_age(said)
+    except ValueError as error:
+        raise ConfigurationError(f"--older-than: {error}") from None
+    if age < LEAST_AGE and not any_age:
+        days = f"did you mean {said}d?" if said.isdecimal() and int(said) else "--dry-run counts what would go"
+        raise ConfigurationError(f"--older-than: expected at least 1d, or --yes beside it, got {said!r}; {days}")
+    return age
+
+
+def _counted(tasks: int) -> str:
+    return f"{tasks} task" if tasks == 1 else f"{tasks} tasks"
 
 
 def _remove_tasks(store: TaskStore, age: timedelta, archive: Archive | None) -> int:
@@ -52,7 +74,7 @@ def _remove_tasks(store: TaskStore, age: timedelta, archive: Archive | None) -> 
                 archive.add(records)
             last = store.prune(records)
             gone += last
-            show_progress(f"{gone} of {wanted} tasks removed")
+            show_progress(f"{gone} of {_counted(wanted)} removed")
     finally:
         show_progress("")
     return gone

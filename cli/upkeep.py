@@ -1,6 +1,8 @@
 """Commands that put things in order."""
 
 import time
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
@@ -18,9 +20,7 @@ from chong.store.errors import StoreUnavailable
 from chong.supervisor.control_client import ask_node
 from chong.supervisor.exits import Exit
 from chong.supervisor.reconcile import Judge
-
-RELOAD_SECONDS = 300.0
-"""Longer than two imports may take: that of a generation on its way, and that of ours after it."""
+from chong.supervisor.reloads import RELOAD_SECONDS
 
 
 @click.command()
@@ -62,11 +62,17 @@ def reload(call: Invocation, *, as_json: bool) -> Exit:
     loaded = ask_node(call.paths.control, {"op": "reload"}, node=call.node, timeout=RELOAD_SECONDS, lost=lost)
     if as_json:
         print_json(loaded)
-        return Exit.REFUSED if loaded["errors"] else Exit.DONE
+        return _code(loaded)
     print(f"generation {loaded['generation']} is live, with {loaded['tasks']} tasks")
     for module, error in sorted(loaded["errors"].items()):
         remark(f"chong: module {escape(module)} failed: {escape(error)}")
-    return Exit.REFUSED if loaded["errors"] else Exit.DONE
+    for name, error in sorted(loaded.get("refused", {}).items()):
+        remark(f"chong: task {escape(name)}: {escape(error)}")
+    return _code(loaded)
+
+
+def _code(loaded: Mapping[str, Any]) -> Exit:
+    return Exit.REFUSED if loaded["errors"] or loaded.get("refused") else Exit.DONE
 
 
 class Patience:

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from chong.cli.nearest import suggestion
 from chong.cli.times import utc_now
 from chong.store.errors import ConfigurationError
 from chong.store.states import Status
+from chong.supervisor.nearest import suggestion
 from chong.worker.duration import parse_duration
 
 

@@ -13,7 +13,7 @@ from chong.store.states import Status
 
 
 class FailureKind(StrEnum):
-    """Why a task failed; the first four are retryable."""
+    """Why a task failed."""
 
     EXCEPTION = "exception"
     TIMEOUT = "timeout"
@@ -24,9 +24,6 @@ class FailureKind(StrEnum):
     IMPORT_ERROR = "import_error"
     SPAWN_FAILED = "spawn_failed"
     PROTOCOL = "protocol"
-
-
-RETRYABLE = frozenset({FailureKind.EXCEPTION, FailureKind.TIMEOUT, FailureKind.CRASHED, FailureKind.START_TIMEOUT})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """From a store's address to the store."""
 
-import difflib
 import importlib
 import os
 import re
@@ -14,7 +13,6 @@ from chong.store.errors import ConfigurationError
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)\Z", re.DOTALL)
 _SERVERS = frozenset({"postgresql", "postgres"})
-_CHOICES = ("sqlite", "postgresql", "memory")
 
 
 def open_store(
@@ -101,7 +99,4 @@ def _path_of(rest: str) -> str:
 
 def _unknown(scheme: str) -> ConfigurationError:
     # The address is not shown: wherever a password may stand in it, it would be shown too.
-    nearest = difflib.get_close_matches(scheme, _CHOICES, n=1, cutoff=0.0)[0]
-    return ConfigurationError(
-        f"store: expected sqlite:///path, a path, postgresql://... or memory:, got {scheme}:, did you mean {nearest}:?"
-    )
+    return ConfigurationError(f"store: expected sqlite:///path, a path, postgresql://... or memory:, got {scheme}:")

@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from chong.store.errors import ConfigurationError
-from chong.supervisor.files import make_private, read_json, write_json
+from chong.supervisor.files import SPOIL_SUFFIX, make_private, read_json, write_json
 from chong.supervisor.submission import Submission, from_json, to_json
-
-SPOIL_SUFFIX = ".unreadable"
 
 
 class Accepted:

@@ -1,9 +1,8 @@
 """The task definitions of a generation, as its forkserver wrote them down."""
 
-import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,13 @@ from chong.store.errors import Refused
 from chong.store.model import CatalogueEntry
 from chong.supervisor.files import read_json
 from chong.supervisor.holds import EVERYTHING
+from chong.worker.nearest import nearest
 from chong.worker.options import Options, options_from_json
 from chong.worker.wire import ProtocolError
 
 UNDEFINED = "no task module defines it any more: what waits fails when it is released"
+MOST_REFUSED = 2000
+"""Characters about one name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +45,33 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a definition does not count, whose module is served otherwise; with several of one name the first module."""
+
+    module: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
 class Catalogue:
-    """Tasks by name, and per module that could not be loaded the reason."""
+    """Tasks by name; per module that could not be loaded the reason; definitions that were refused, by name.
+
+    A name may be among the tasks and the refused: of two definitions the first one counts.
+    """
 
     tasks: dict[str, Task] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, Refusal] = field(default_factory=dict)
 
     def find(self, name: str) -> Task:
         """The task of this name; Refused with the nearest name, and with the modules that failed and may define it."""
         found = self.tasks.get(name)
         if found is not None:
             return found
-        near = difflib.get_close_matches(name, self.tasks, n=1)
-        hint = f", did you mean {near[0]!r}?" if near else ""
+        if name in self.refused:
+            raise Refused(f"task {name!r}: {self.refused[name].error}")
+        near = nearest(name, self.tasks)
+        hint = f", did you mean {near!r}?" if near else ""
         suspects = [module for module in sorted(self.errors) if _may_define(module, name)]
         if not suspects and not near and len(self.errors) == 1:
             suspects = list(self.errors)
@@ -67,15 +83,18 @@ class Catalogue:
     def entries(self, node: str, holds: Mapping[str, str], errors: Mapping[str, str]) -> list[CatalogueEntry]:
         """What the node publishes: definitions with holds and errors by name, broken modules in brackets.
 
-        A held name that nothing defines is shown too: its tasks may still wait.
+        A refused definition is an error of its name, not of its module. A held name that nothing defines is shown too:
+        its tasks may still wait.
         """
+        wrong = {name: refusal.error for name, refusal in self.refused.items()}
+        wrong |= {name: f"{error}; {wrong[name]}" if name in wrong else error for name, error in errors.items()}
         good = [
             CatalogueEntry(
                 node=node,
                 name=task.name,
                 module=task.module,
                 options=_shown(task),
-                error=errors.get(task.name),
+                error=wrong.get(task.name),
                 hold=holds.get(task.name),
             )
             for task in self.tasks.values()
@@ -84,10 +103,15 @@ class Catalogue:
             CatalogueEntry(node=node, name=f"({module})", module=module, error=error)
             for module, error in self.errors.items()
         ]
+        bad += [
+            CatalogueEntry(node=node, name=name, module=refusal.module, error=refusal.error, hold=holds.get(name))
+            for name, refusal in self.refused.items()
+            if name not in self.tasks
+        ]
         only_held = [
             CatalogueEntry(node=node, name=name, module="", hold=text, error=None if name == EVERYTHING else UNDEFINED)
             for name, text in holds.items()
-            if name not in self.tasks
+            if name not in self.tasks and name not in self.refused
         ]
         return good + bad + only_held
 
@@ -119,7 +143,17 @@ def _catalogue_from(content: Any) -> Catalogue:
         )
         for item in content["tasks"]
     }
-    return Catalogue(tasks, {item["module"]: item["error"] for item in content["errors"]})
+    broken = {item["module"]: item["error"] for item in content["errors"] if item["task"] is None}
+    refused: dict[str, Refusal] = {}
+    for item in content["errors"]:
+        if (name := item["task"]) is not None:
+            before = refused.get(name)
+            refused[name] = Refusal(item["module"], item["error"]) if before is None else _beside(before, item["error"])
+    return Catalogue(tasks, broken, refused)
+
+
+def _beside(first: Refusal, error: str) -> Refusal:
+    return replace(first, error=f"{first.error}; {error}"[:MOST_REFUSED])
 
 
 def _shown(task: Task) -> dict[str, object]:

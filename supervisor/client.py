@@ -13,9 +13,8 @@ from chong.store.ids import new_id
 from chong.store.model import Action, Command, TaskSnapshot
 from chong.store.query import TaskQuery
 from chong.store.states import WAITING, Status
-from chong.supervisor.submission import NAME_LIMIT, check_text
-
-REASON_LIMIT = 500
+from chong.supervisor.submission import REASON_LIMIT, check_text
+from chong.worker.options import NAME_LIMIT
 
 
 class Client:

@@ -12,8 +12,8 @@ from chong.supervisor.configfile import ConfigFile, load
 from chong.supervisor.identity import read_identity
 from chong.supervisor.keys import CONFIG, KEYS, Key
 from chong.supervisor.kinds import PATH, STORE, told
-from chong.supervisor.nearest import nearest
 from chong.supervisor.paths import Paths, default_config, default_node, default_state_dir
+from chong.worker.nearest import nearest
 
 DEFAULT = "default"
 HOST = "the host's name"
@@ -79,7 +79,13 @@ class Config:
         if said is not None:
             return load(read(CONFIG, *said).value)
         usual = default_config()
-        return load(usual) if os.path.lexists(usual) else None
+        try:
+            usual.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:  # nobody knows what stands there
+            raise ConfigurationError(f"{usual}: the configuration cannot be read: {error.strerror}") from None
+        return load(usual)
 
     def with_share(self, *, is_node: bool) -> "Config":
         """With the part of the file that is the node's own; ConfigurationError when the file does not know the node.

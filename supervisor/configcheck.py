@@ -13,6 +13,8 @@ from chong.supervisor.keys import KEYS
 from chong.supervisor.kinds import told
 from chong.supervisor.settings import Settings
 
+SHOWN = 20
+"""So many nodes are named in one line."""
 MOST = 100
 """So many lines say enough of one file."""
 
@@ -91,7 +93,8 @@ def alarms(file: ConfigFile) -> Iterator[str]:
                 "" if named else f"; num_buckets is not named, {number} is the default"
             )
         elif len(owners) > 1:
-            yield f"{which} belong to {', '.join(owners)}: expected one node each"
+            more = f" and {len(owners) - SHOWN} more" if len(owners) > SHOWN else ""
+            yield f"{which} belong to {', '.join(owners[:SHOWN])}{more}: expected one node each"
 
 
 def _owners(nodes: dict[str, Settings], bucket: int) -> tuple[str, ...]:

@@ -15,10 +15,14 @@ from typing import Any
 from chong.store.errors import ConfigurationError
 from chong.supervisor.keys import KEYS, unknown
 from chong.supervisor.kinds import told
+from chong.supervisor.nearest import suggestion
+from chong.worker.nearest import nearest
 
-LIMIT = 1024 * 1024
+LIMIT = 256 * 1024
 SHOWN = 60
-MOST_DOTS = 1000
+MOST_DOTS = 200
+MOST_NODES = 200
+"""Each may own every bucket: the check of a fleet takes nodes times buckets."""
 _KINDS = (
     (stat.S_ISDIR, "a directory"),
     (stat.S_ISFIFO, "a FIFO"),
@@ -63,6 +67,8 @@ class ConfigFile:
         for name in self.top:
             if name == "nodes":
                 yield f"{self.place(name)}: expected tables like [nodes.NAME], got {told(self.top[name])}"
+            elif isinstance(self.top[name], dict) and (name not in KEYS or nearest(name, ["nodes"])):
+                yield f"{self.place(name)}: {_unknown_table(name)}"
             elif name not in KEYS:
                 yield f"{self.place(name)}: {unknown(name)}"
         for node, share in self.nodes.items():
@@ -80,6 +86,8 @@ class ConfigFile:
         for name in share:
             if name == "node":
                 yield f"{self.place(name, node)}: expected no name in here, the table has it"
+            elif name not in KEYS and isinstance(share[name], dict):
+                yield f"{self.place(name, node)}: expected a key, got a table; {_quoted(node, name, share[name])}"
             elif name not in KEYS:
                 yield f"{self.place(name, node)}: {unknown(name)}"
 
@@ -91,6 +99,8 @@ def load(path: Path) -> ConfigFile:
     text = _text_of(path, _bytes_of(path))
     top = _parsed(path, text)
     nodes = top.pop("nodes") if isinstance(top.get("nodes"), dict) else {}
+    if len(nodes) > MOST_NODES:
+        raise ConfigurationError(f"{path}: expected at most {MOST_NODES} nodes, got {len(nodes)}")
     return ConfigFile(path, _lines_of(text), top, nodes)
 
 
@@ -103,6 +113,8 @@ def _bytes_of(path: Path) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
             data = file.read(LIMIT + 1)
+            if data is None:  # a file by name, but reading it would wait, as some of /proc
+                raise ConfigurationError(f"{path}: expected a TOML file, it has nothing to read")
     except OSError as error:
         raise ConfigurationError(f"{path}: the configuration cannot be read: {error.strerror}") from None
     except ValueError:  # a NUL
@@ -127,7 +139,9 @@ def _parsed(path: Path, text: str) -> dict[str, Any]:
     import tomllib  # noqa: PLC0415 - most commands never meet a file
 
     for number, line in enumerate(text.split("\n"), start=1):
-        if line.count(".") > MOST_DOTS:  # tomllib takes a key apart in quadratic time: half an hour for 1 MiB of it
+        if (
+            line.count(".") > MOST_DOTS
+        ):  # tomllib takes a key apart in quadratic time: minutes for a file of the largest size
             raise ConfigurationError(f"{path}:{number}: expected at most {MOST_DOTS} dots in a line, it has more")
     try:
         return tomllib.loads(text)
@@ -137,6 +151,19 @@ def _parsed(path: Path, text: str) -> dict[str, Any]:
         raise ConfigurationError(f"{path}: expected TOML: {error}") from None
     except ValueError:
         raise ConfigurationError(f"{path}: expected TOML, got a number with too many digits") from None
+
+
+def _unknown_table(name: str) -> str:
+    return f"unknown table, {suggestion(name, ['nodes'], 'expected keys at the top or in [nodes.NAME]')}"
+
+
+def _quoted(node: str, name: str, table: Mapping[str, Any]) -> str:
+    """A name with dots that was not quoted is a table in a table to TOML."""
+    parts = [node, name]
+    while len(table) == 1 and isinstance(inner := next(iter(table.values())), dict):
+        parts.append(next(iter(table)))
+        table = inner
+    return f"a name with a dot is written as [nodes.'{_short('.'.join(parts))}']"
 
 
 def _short(name: str) -> str:
@@ -152,6 +179,7 @@ def _lines_of(text: str) -> dict[tuple[str, str], int]:
         header, assignment = _HEADER.match(line), _ASSIGNMENT.match(line)
         if header:
             table = re.sub("[\"']", "", header[1])
+            lines.setdefault(("", table.partition(".")[0]), number)
         elif assignment:
             place = (table, assignment[1])
             doubtful.update({place} & lines.keys())  # one of them lies within a text

@@ -9,9 +9,8 @@ from typing import Any
 
 from chong.store.errors import ChongError, ConfigurationError, Refused, StoreUnavailable
 from chong.supervisor.loop import Loop
-from chong.supervisor.unix import is_trusted, listen
+from chong.supervisor.unix import LINE_LIMIT, is_trusted, listen
 
-LINE_LIMIT = 1024 * 1024
 CHUNK = 64 * 1024
 MAX_CALLERS = 500
 ACCEPT_AGAIN = 0.1

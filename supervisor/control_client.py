@@ -8,9 +8,8 @@ from typing import Any
 
 from chong.store.errors import ChongError, ConfigurationError, Refused, StoreUnavailable
 from chong.supervisor.submission import Submission, to_json
-from chong.supervisor.unix import connect
+from chong.supervisor.unix import LINE_LIMIT, connect
 
-LINE_LIMIT = 1024 * 1024
 ANSWER_LIMIT = 4 * LINE_LIMIT
 ANSWER_SECONDS = 30.0
 TRIES = 2

@@ -16,13 +16,11 @@ from chong.store.model import Command, TaskSnapshot
 from chong.store.query import TaskQuery
 from chong.supervisor.client import Client
 from chong.supervisor.reconcile import Judge
-from chong.supervisor.reloads import Reloaded
+from chong.supervisor.reloads import RELOAD_SECONDS, Reloaded
 from chong.supervisor.settings import Settings, owned
 from chong.supervisor.submission import Submission
 from chong.supervisor.term import Term
 from chong.worker.kernel import become_subreaper
-
-RELOAD_SECONDS = 300.0
 
 T = TypeVar("T")
 

@@ -7,6 +7,9 @@ from typing import Any
 
 from chong.store.errors import ConfigurationError
 
+SPOIL_SUFFIX = ".unreadable"
+"""Of a file that was set aside because it cannot be read."""
+
 
 def write_text(path: Path, text: str) -> None:
     draft = path.with_name(f".{path.name}.new")

@@ -64,6 +64,13 @@ def locked_generations(paths: Paths) -> frozenset[int]:
     return frozenset(n for n in _numbers(paths.state, "generation-*.lock") if _is_locked(paths.generation_lock(n)))
 
 
+def remove_dead(paths: Paths) -> None:
+    """The sockets of forkservers that nobody could attach to, and that have ended since."""
+    for number in set(_numbers(paths.runtime, "generation-*.sock")) - locked_generations(paths):
+        paths.generation_socket(number).unlink(missing_ok=True)
+        paths.catalogue(number).unlink(missing_ok=True)
+
+
 def next_number(paths: Paths) -> int:
     taken = [*_numbers(paths.runtime, "generation-*.*"), *_numbers(paths.state, "generation-*.lock")]
     return max(taken, default=0) + 1

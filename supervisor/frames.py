@@ -11,12 +11,11 @@ from typing import Any
 from chong.store.model import Failure, FailureKind, Progress
 from chong.supervisor.events import Answered, Checkpointed, FailureArrived, Happening, Ready, ResultArrived, Started
 from chong.supervisor.verdict import Result
+from chong.worker.failure import MESSAGE_LIMIT, TRACEBACK_LIMIT
 from chong.worker.result import INT_LIMIT, RESULT_LIMIT, STATE_LIMIT, encode_result, encode_state
 from chong.worker.wire import Down, ProtocolError, Up, UpFrame
 
-MESSAGE_LIMIT = 500
 CAUSE_LIMIT = 200
-TRACEBACK_LIMIT = 64 * 1024
 FAILURE_FILE_LIMIT = 6 * TRACEBACK_LIMIT  # escaped in JSON, a character may take six
 
 _ANSWERS = {Up.STOPPING: Down.STOP, Up.PAUSED: Down.PAUSE, Up.RESUMED: Down.RESUME}

@@ -12,12 +12,13 @@ import structlog
 from chong.store.errors import ConfigurationError, Refused
 from chong.supervisor.breaker import WINDOW, Breaker, crash_of
 from chong.supervisor.events import SaveState
-from chong.supervisor.holds import EVERYTHING, REASON_LIMIT, Hold, Holds
+from chong.supervisor.holds import EVERYTHING, Hold, Holds
 from chong.supervisor.intake import Intake
 from chong.supervisor.operations import Settled
 from chong.supervisor.queue import TurnQueue
-from chong.supervisor.submission import NAME_LIMIT, check_text
+from chong.supervisor.submission import REASON_LIMIT, check_text
 from chong.supervisor.tasks import Tasks
+from chong.worker.options import NAME_LIMIT
 
 
 class Gatekeeper:

@@ -186,7 +186,8 @@ class Generations:
         self._failures = 0
         has_new_code, self._has_new_code = self._has_new_code, False
         self._listener.catalogue_ready(generation.number, catalogue, has_new_code=has_new_code)
-        self._reloads.settle(Reloaded(generation.number, len(catalogue.tasks), catalogue.errors))
+        refused = {name: refusal.error for name, refusal in catalogue.refused.items()}
+        self._reloads.settle(Reloaded(generation.number, len(catalogue.tasks), catalogue.errors, refused))
         self._begin_wanted()
 
     def _not_come(self, number: int) -> None:

@@ -6,13 +6,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from chong.store.errors import ConfigurationError
-from chong.supervisor.files import read_json, write_json
-from chong.supervisor.submission import NAME_LIMIT, check_text
+from chong.supervisor.files import SPOIL_SUFFIX, read_json, write_json
+from chong.supervisor.submission import REASON_LIMIT, check_text
+from chong.worker.options import NAME_LIMIT
 
 EVERYTHING = "*"
 """Held, it holds every name; no task can be called so."""
-REASON_LIMIT = 500
-SPOIL_SUFFIX = ".unreadable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ from chong.supervisor.kinds import (
     told,
 )
 from chong.supervisor.nearest import suggestion
+from chong.worker.options import Options
 
 NODE_LIMIT = 100
 MOST_SECONDS = 86_400
@@ -212,4 +213,5 @@ DEFAULTS = {field: key.default for field, key in FIELDS.items()}
 
 def unknown(word: str) -> str:
     """How an error goes on about a word that is no key."""
-    return f"unknown key, {suggestion(word, KEYS, 'chong config show lists them')}"
+    elsewhere = "it is an option of @task" if word in Options.__dataclass_fields__ else "chong config show lists them"
+    return f"unknown key, {suggestion(word, KEYS, elsewhere)}"

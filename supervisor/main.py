@@ -19,7 +19,7 @@ from chong.supervisor.exits import Exit
 from chong.supervisor.keys import KEYS
 from chong.supervisor.logs import set_up_logging
 from chong.supervisor.oneline import one_line, sentence
-from chong.supervisor.options import configured_by
+from chong.supervisor.options import configured_by, unknown_option
 from chong.supervisor.preflight import preflight
 from chong.supervisor.settings import Settings
 
@@ -101,6 +101,8 @@ def run() -> None:
         sys.exit(end.exit_code)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(Exit.INTERRUPTED)
+    except click.NoSuchOption as error:
+        _complain(unknown_option(error), Exit.USAGE)
     except click.ClickException as error:
         _complain(sentence(error.format_message()), Exit.USAGE)
     except ConfigurationError as error:

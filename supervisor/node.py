@@ -166,6 +166,8 @@ class Node:
         self._log.info("generation_ready", generation=generation, tasks=len(catalogue.tasks))
         for module, error in catalogue.errors.items():
             self._log.error("module_broken", module=module, error=error)
+        for name, refusal in catalogue.refused.items():
+            self._log.error("task_refused", name=name, module=refusal.module, error=refusal.error)
         if has_new_code:
             self.gatekeeper.new_code()
         self.publish()

@@ -10,6 +10,7 @@ import click
 
 from chong.supervisor.keys import CONFIG, Key
 from chong.supervisor.kinds import NAMES
+from chong.supervisor.nearest import suggestion
 
 AnyCommand = Callable[..., Any]
 
@@ -27,6 +28,17 @@ def configured_by(keys: Iterable[Key]) -> Callable[[AnyCommand], AnyCommand]:
 
 def help_of(key: Key) -> str:
     return f"{key.meaning}; default {key.show(key.default)}. [{key.variable}]"
+
+
+def unknown_option(error: click.NoSuchOption) -> str:
+    """What to say of an option that the command does not have."""
+    ctx = error.ctx
+    if ctx is None:
+        return f"unknown option {error.option_name}; see --help"
+    known = [name for parameter in ctx.command.get_params(ctx) for name in parameter.opts if name.startswith("--")]
+    return (
+        f"unknown option {error.option_name}; {suggestion(error.option_name, known, f'see {ctx.command_path} --help')}"
+    )
 
 
 def option_of(key: Key) -> Callable[[AnyCommand], AnyCommand]:

@@ -5,14 +5,21 @@ from dataclasses import dataclass
 
 from chong.store.errors import ChongError
 
+RELOAD_SECONDS = 300.0
+"""Longer than two imports may take: that of a generation on its way, and that of ours after it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reloaded:
-    """A new generation is live: how many tasks it has, and why modules could not be loaded."""
+    """A new generation is live: how many tasks it has, why modules could not be loaded, and definitions not taken.
+
+    errors: by module. refused: by the task's name.
+    """
 
     generation: int
     tasks: int
     errors: Mapping[str, str]
+    refused: Mapping[str, str]
 
 
 Settled = Callable[[Reloaded | ChongError], None]

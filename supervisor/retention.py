@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from chong.store.contract import TaskStore
 from chong.store.errors import ChongError
-from chong.supervisor.accepted import SPOIL_SUFFIX
+from chong.supervisor.files import SPOIL_SUFFIX
 from chong.supervisor.settings import Settings
 
 OnPruned = Callable[[dict[str, int]], None]

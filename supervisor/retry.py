@@ -2,8 +2,8 @@
 
 import random
 
-from chong.store.model import RETRYABLE, FailureKind, TaskSnapshot
-from chong.worker.options import Backoff, Options
+from chong.store.model import FailureKind, TaskSnapshot
+from chong.worker.options import RETRY_KINDS, Backoff, Options
 
 
 def is_retried(kind: FailureKind, options: Options, word: bool | None) -> bool:
@@ -14,7 +14,7 @@ def is_retried(kind: FailureKind, options: Options, word: bool | None) -> bool:
     if kind is FailureKind.EXCEPTION and word is not None:
         return word
     is_listed = options.retry_on is None or kind in options.retry_on
-    return kind in RETRYABLE and is_listed and kind not in options.no_retry_on
+    return kind in RETRY_KINDS and is_listed and kind not in options.no_retry_on
 
 
 def retry_wait(task: TaskSnapshot, rule: Backoff) -> float:

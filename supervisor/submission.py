@@ -7,10 +7,11 @@ from typing import Any
 
 from chong.store.errors import ConfigurationError
 from chong.store.ids import is_id, new_id
+from chong.worker.options import KEY_LIMIT, NAME_LIMIT
 from chong.worker.result import encode_params
 
-NAME_LIMIT = 200
-KEY_LIMIT = 500
+REASON_LIMIT = 500
+"""Characters of the words that somebody gives with a request."""
 _CONTROL = ("Cc", "Cs")  # control characters and lone surrogates
 
 

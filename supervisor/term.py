@@ -27,7 +27,7 @@ from chong.supervisor.containment import contain
 from chong.supervisor.control import Control
 from chong.supervisor.courier import Courier
 from chong.supervisor.firings import Firings
-from chong.supervisor.forkservers import attach_all, locked_generations
+from chong.supervisor.forkservers import attach_all, locked_generations, remove_dead
 from chong.supervisor.gatekeeper import Gatekeeper
 from chong.supervisor.holds import Holds
 from chong.supervisor.identity import pin_identity
@@ -343,6 +343,7 @@ class Term:
         self.call(self._processes.generations.end)
         patience = time.monotonic() + CLOSE_SECONDS
         self._wait_until(lambda: self._processes.generations.is_empty, lambda: patience)
+        remove_dead(self._settings.paths)
 
     def _sign_off(self) -> None:
         """Unless it ends by a fault: then the next term may find work of it that goes on."""

@@ -11,6 +11,8 @@ from pathlib import Path
 ADDRESS_LIMIT = 107
 BACKLOG = 1024
 BACKLOG_LOOK = 0.02
+LINE_LIMIT = 1024 * 1024
+"""Bytes of one request on a node's control socket."""
 
 
 @contextmanager

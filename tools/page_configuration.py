@@ -21,8 +21,8 @@ Every setting has one name: `max_parallel` is the option `--max-parallel`, the v
 The file is the one named by `{CONFIG.option}` or `{CONFIG.variable}`, and then has to be there; else
 `/etc/chong/chong.toml` for root and for the user who may write to `/var/lib/chong`, and
 `chong/chong.toml` in `$XDG_CONFIG_HOME` or `~/.config` for everybody else, if there is one. `{CONFIG.option} /dev/null`
-reads none. It is UTF-8, at most 1 MiB. A key that does not exist is an error everywhere in it, with the nearest one
-that does.
+reads none. It is UTF-8, at most 256 KiB, with at most 200 nodes. A key that does not exist is an error everywhere in
+it, with the nearest one that does.
 
 Which table of `[nodes]` is a node's own, decides its name: `--node`, `CHONG_NODE` or `node` at the top, else the name
 that its state directory is pinned to, else the host's name. If there are such tables and none of that name, a

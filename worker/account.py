@@ -2,7 +2,8 @@
 
 import os
 import pwd
-from difflib import get_close_matches
+
+from chong.worker.nearest import nearest
 
 
 def account_of(name: str) -> pwd.struct_passwd:
@@ -10,8 +11,8 @@ def account_of(name: str) -> pwd.struct_passwd:
     try:
         found = pwd.getpwnam(name)
     except KeyError:
-        near = get_close_matches(name, [each.pw_name for each in pwd.getpwall()], n=1)
-        hint = f", did you mean {near[0]!r}?" if near else ""
+        near = nearest(name, [each.pw_name for each in pwd.getpwall()])
+        hint = f", did you mean {near!r}?" if near else ""
         raise ValueError(f"user: expected a user of this machine, got {name!r}{hint}") from None
     ours = os.geteuid()
     if ours not in (0, found.pw_uid):

@@ -12,7 +12,7 @@ from pathlib import Path
 from chong.worker.account import account_of
 from chong.worker.clock import monotonic
 from chong.worker.definition import Definition
-from chong.worker.entry import Entry
+from chong.worker.entry import Entry, where
 from chong.worker.failure import shorten
 from chong.worker.options import Options, options_from_json
 from chong.worker.pristine import Pristine
@@ -30,7 +30,7 @@ class Catalogue:
 
     definitions: dict[str, Definition] = field(default_factory=dict)
     homes: dict[str, str] = field(default_factory=dict)
-    errors: list[dict[str, str]] = field(default_factory=list)
+    errors: list[dict[str, str | None]] = field(default_factory=list)
     _entries: dict[str, Entry] = field(default_factory=dict)
     _trials: list[Trial] = field(default_factory=list)
 
@@ -76,7 +76,7 @@ class Catalogue:
             try:
                 account_of(user)
             except ValueError as error:  # a task whose user this process cannot become is none of ours
-                self._blame(module, shorten(f"task {name!r}: {error}", ERROR_LIMIT), "")
+                self._refuse(module, entry, str(error))
                 return
         first = self._entries.setdefault(name, entry)
         if first is entry:
@@ -84,8 +84,7 @@ class Catalogue:
             if definition is not None:
                 self.definitions[name] = definition
         elif self.homes[name] == module or not self._is_known(entry, definition):
-            text = f"task {name!r}: expected one definition, got a second one beside {first['module']}'s"
-            self._blame(module, shorten(text, ERROR_LIMIT), "")
+            self._refuse(module, entry, f"expected one definition of the name, that of {where(first)} stays")
 
     def _is_known(self, entry: Entry, definition: Definition | None) -> bool:
         """Whether it is the same task, which a module has imported from another one."""
@@ -94,8 +93,12 @@ class Catalogue:
             return first is definition
         return all(entry[key] == self._entries[entry["name"]][key] for key in ("module", "function"))
 
-    def _blame(self, module: str, error: str, trace: str) -> None:
-        self.errors.append({"module": module, "error": error, "traceback": trace})
+    def _refuse(self, module: str, entry: Entry, why: str) -> None:
+        """One task; what else the module defines is served."""
+        self._blame(module, shorten(f"{where(entry)} is refused: {why}", ERROR_LIMIT), "", task=entry["name"])
+
+    def _blame(self, module: str, error: str, trace: str, task: str | None = None) -> None:
+        self.errors.append({"module": module, "task": task, "error": error, "traceback": trace})
 
     def _check_threads(self) -> None:
         """More threads than those that were declared to bear it: then no fork may run code as it is."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from chong.worker.options import NAME_LIMIT, Backoff, DefinitionError, Duration, Options, read_options
+from chong.worker.options import LOG_MAX, NAME_LIMIT, Backoff, DefinitionError, Duration, Options, read_options
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*\Z")
 
@@ -73,7 +73,7 @@ def task(
     cwd: str | os.PathLike[str] | None = None,
     env: Mapping[str, str] | None = None,
     umask: int | None = None,
-    log_max: int | str = "16M",
+    log_max: int | str = LOG_MAX,
     interruptible: bool = False,
     fork_safe: bool = False,
     every: Duration | None = None,
@@ -93,6 +93,10 @@ def task(
     def declare(function: Callable[..., Any]) -> Definition:
         if not callable(function):
             raise DefinitionError(f"task {name!r}: expected a function, got {type(function).__name__}")
+        try:
+            inspect.signature(function)
+        except (TypeError, ValueError) as error:  # of some builtins nobody knows it
+            raise DefinitionError(f"task {name!r}: expected a function with a signature: {error}") from None
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise DefinitionError(f"task {name!r}: expected a function that returns its result, got a generator")
         if inspect.iscoroutinefunction(function):

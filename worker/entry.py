@@ -2,6 +2,7 @@
 
 import inspect
 from dataclasses import asdict
+from types import CodeType
 from typing import Any
 
 from chong.worker.definition import Definition
@@ -13,16 +14,24 @@ Entry = dict[str, Any]
 
 
 def entry_of(definition: Definition) -> Entry:
-    """Plain JSON. `function` tells two definitions of one module from each other."""
+    """Plain JSON. `function` tells two definitions of one module from each other; `line`: 0 for what has none."""
     function = definition.function
+    code = getattr(inspect.unwrap(function), "__code__", None)
     return {
         "name": definition.name,
         "module": str(definition.module),
         "function": str(getattr(function, "__qualname__", type(function).__qualname__)),
+        "line": code.co_firstlineno if isinstance(code, CodeType) else 0,
         "options": asdict(definition.options),
         "parameters": _parameters(definition),
         "accepts": _accepts(definition),
     }
+
+
+def where(entry: Entry) -> str:
+    """Where the definition stands, for a person."""
+    line = entry.get("line")  # a forkserver of another version may have written it
+    return f"{entry['module']}{f':{line}' if line else ''} ({entry['function']})"
 
 
 def _accepts(definition: Definition) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from setproctitle import setproctitle
 from chong.worker.birth import LAST_FD
 from chong.worker.clock import monotonic
 from chong.worker.leash import arm_leash, check_leash
+from chong.worker.place import place_in
 from chong.worker.pristine import Pristine
 from chong.worker.result import encode_plain
 from chong.worker.trial import Trial, count_threads, try_module
@@ -124,7 +125,8 @@ class Probe:
     def _blame(self, error: str) -> Trial:
         assert self.asked is not None
         trace = os.pread(self._trace, 1 << 16, 0).decode(errors="replace")
-        return Trial.failed(self._modules[self.asked], error, trace)
+        module = self._modules[self.asked]
+        return Trial.failed(module, error, trace, place_in(trace, module))
 
 
 def _be_probe(modules: Sequence[str], channel: int, trace: int, leash: int) -> NoReturn:

@@ -4,6 +4,7 @@ import importlib
 import json
 import signal
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from os import _exit, getpid
@@ -13,11 +14,13 @@ from time import sleep
 from chong.worker.clock import monotonic
 from chong.worker.definition import Definition
 from chong.worker.entry import Entry, entry_of
-from chong.worker.failure import shorten
+from chong.worker.failure import cause_of, shorten
+from chong.worker.place import place_of
 from chong.worker.pristine import Pristine
 from chong.worker.watch import complain
 
 ERROR_LIMIT = 500
+PLACE_LIMIT = 250
 TRACEBACK_LIMIT = 4096
 THREADS_END = 0.1
 """Seconds for threads that are ending: one that was joined is counted for a moment longer."""
@@ -54,16 +57,25 @@ class Trial:
         return Way.FORK if self.is_clean or bears_forks else Way.EXEC
 
     @classmethod
-    def failed(cls, module: str, error: str, trace: str = "") -> "Trial":
-        return cls(module=module, error=shorten(error, ERROR_LIMIT), traceback=shorten(trace, TRACEBACK_LIMIT))
+    def failed(cls, module: str, error: str, trace: str = "", place: str = "") -> "Trial":
+        """`place`: where in the module's code, as far as that is known."""
+        where = shorten(f" ({place})", PLACE_LIMIT) if place else ""
+        told = shorten(error, ERROR_LIMIT - len(where.encode())) + where
+        return cls(module=module, error=told, traceback=shorten(trace, TRACEBACK_LIMIT))
 
     @classmethod
     def raised(cls, module: str, error: BaseException) -> "Trial":
-        try:
-            lines = traceback.format_exception(error)
-        except BaseException:  # noqa: BLE001 -- its text is the module's code
-            lines = [f"{type(error).__name__}: (its text could not be formed)"]
-        return cls.failed(module, lines[-1].strip() or type(error).__name__, "".join(lines))
+        text = _formed(lambda: " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split()))
+        trace = _formed(lambda: "".join(traceback.format_exception(error)))
+        told = f"{cause_of(error)}: {text}" if text else cause_of(error)
+        return cls.failed(module, told, trace, _formed(lambda: place_of(error, module), ""))
+
+
+def _formed(form: Callable[[], str], otherwise: str = "(its text could not be formed)") -> str:
+    try:
+        return form()
+    except BaseException:  # noqa: BLE001 -- the exception's text is the module's code
+        return otherwise
 
 
 def load_module(name: str) -> list[Definition]:

@@ -94,7 +94,7 @@ def test_a_request_without_wait_says_requested(shared: Supervised):
 
 def test_refusals_of_submit(shared: Supervised):
     """Exit 1 for what the node refuses, 2 for what was said wrongly, each in one line."""
-    unknown = shared.cli("submit", "nope")
+    unknown = shared.cli("submit", "nop")
     assert (unknown.code, unknown.err.count("\n")) == (1, 1)
     assert "did you mean 'noop'" in unknown.err
     wrong = shared.cli("submit", "noop", "--params", "{")

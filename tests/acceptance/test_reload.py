@@ -93,9 +93,30 @@ def test_the_command_says_what_was_loaded(fresh: Supervised):
     (fresh.root / "fresh_tasks.py").write_text("import no_such_module")
     answer = fresh.cli("reload")
     assert (answer.code, answer.out.startswith("generation 3 is live, with ")) == (1, True)
-    assert answer.err == "chong: module fresh_tasks failed: ModuleNotFoundError: No module named 'no_such_module'\n"
+    reason = "ModuleNotFoundError: No module named 'no_such_module' (fresh_tasks.py:1)"
+    assert answer.err == f"chong: module fresh_tasks failed: {reason}\n"
     shown = fresh.cli("reload", "--json")
     assert (shown.json["generation"], list(shown.json["errors"])) == (4, ["fresh_tasks"])
+
+
+def test_a_second_task_of_one_name_is_refused_and_its_module_served(fresh: Supervised):
+    """The answer, the log and the list say which definition stays and which does not: it is no failure of a module."""
+    text = "from chong.worker import task\n" + "".join(
+        f"@task({name!r})\ndef {name}{number}(ctx): return {number}\n"
+        for number, name in enumerate(("fresh", "fresh", "beside"))
+    )
+    (fresh.root / "fresh_tasks.py").write_text(text)
+    answer = fresh.cli("reload")
+    told = (
+        "fresh_tasks:4 (fresh1) is refused: expected one definition of the name, that of fresh_tasks:2 (fresh0) stays"
+    )
+    assert (answer.code, answer.err) == (1, f"chong: task fresh: {told}\n")
+    assert fresh.events("module_broken") == []
+    (event,) = fresh.events("task_refused")
+    assert (event["name"], event["module"], event["error"]) == ("fresh", "fresh_tasks", told)
+    shown = {row["name"]: row["error"] for row in fresh.cli("tasks", "--json").json}
+    assert (shown["fresh"], shown["beside"], "(fresh_tasks)" in shown) == (told, None, False)
+    assert [fresh.end_of(fresh.submit(name)).outcome for name in ("fresh", "beside")] == [0, 2]
 
 
 def test_the_command_fails_when_the_old_code_stays(fresh: Supervised):
@@ -154,6 +175,24 @@ def test_a_supervisor_that_is_killed_during_a_reload_costs_nothing(place: Superv
     (fresh.root / "hang").unlink()
     assert outcome(fresh) == "a"
     wait_until(lambda: not is_alive(coming), "the end of the one that nobody came for")
+
+
+def test_a_forkserver_that_answered_nobody_and_died_leaves_no_socket_behind_its_node(place: Supervised):
+    """The supervisor that met it could not attach; when that one ends, nothing of the node is left."""
+    write(place, "a")
+    node = place.start("--tasks", "fresh_tasks", lease=12)
+    (node.root / "hang").touch()
+    hang_up(node)
+    coming = wait_until(lambda: generations(node).get(2), "a second forkserver")
+    os.kill(coming, signal.SIGSTOP)
+    node.kill()
+    node.start("--tasks", "fresh_tasks", lease=12, wait=False)
+    wait_until(lambda: node.events("forkserver_silent"), "a forkserver that does not answer")
+    os.kill(coming, signal.SIGKILL)
+    (node.root / "hang").unlink()
+    wait_until(lambda: not is_alive(coming), "its end")
+    assert node.terminate() == 0
+    assert node.sockets() == []
 
 
 @pytest.mark.parametrize("killed", [None, 1, 2])

@@ -16,8 +16,9 @@ from chong.store.errors import ConfigurationError, Refused, StoreUnavailable
 from chong.store.model import Action, Command, Failure, FailureKind
 from chong.store.query import TaskQuery
 from chong.supervisor.client import Client, refusal_of
-from chong.supervisor.control_client import LINE_LIMIT, SupervisorUnreachable, submit_over
+from chong.supervisor.control_client import SupervisorUnreachable, submit_over
 from chong.supervisor.submission import Submission
+from chong.supervisor.unix import LINE_LIMIT
 
 
 class FakeSupervisor:

@@ -37,7 +37,7 @@ def test_what_ended_long_ago_goes(world: World, chong):
     """What is open or young stays; how much went is said."""
     gone, young, running = old(world), world.add(status=S.SUCCEEDED), world.add()
     answer = chong("prune", "--older-than", "90d")
-    assert (answer.code, answer.out) == (0, "1 tasks removed, and 0 old firings and terms\n")
+    assert (answer.code, answer.out) == (0, "1 task removed, and 0 old firings and terms\n")
     assert [world.store.get(task.id) is None for task in (gone, young, running)] == [True, False, False]
 
 
@@ -54,7 +54,7 @@ def test_a_dry_run_only_counts(world: World, chong, tmp_path: Path):
     """No row, no file."""
     task = old(world)
     answer = chong("prune", "--older-than", "90d", "--dry-run", "--archive", str(tmp_path / "a.jsonl"))
-    assert answer.out == "1 tasks would be removed\n"
+    assert answer.out == "1 task would be removed\n"
     assert world.store.get(task.id) is not None
     assert list(tmp_path.glob("a*")) == []
 
@@ -150,6 +150,44 @@ def test_an_age_that_is_none_is_refused(world: World, chong, age: str):
     answer = chong("prune", f"--older-than={age}")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
     assert "expected a length of time" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("age", "advice"),
+    [
+        ("0", "--dry-run counts what would go"),
+        ("0d", "--dry-run counts what would go"),
+        ("1ms", "--dry-run counts what would go"),
+        ("23h59m", "--dry-run counts what would go"),
+        ("90", "did you mean 90d?"),
+    ],
+)
+def test_what_ended_today_goes_only_with_a_yes(world: World, chong, age: str, advice: str):
+    """Nought would remove all that is finished, and a bare number is seconds: nothing goes by a slip."""
+    ended, before = world.add(status=S.SUCCEEDED), old(world)
+    refused = chong("prune", "--older-than", age)
+    expected = f"chong: --older-than: expected at least 1d, or --yes beside it, got {age!r}; {advice}\n"
+    assert (refused.code, refused.out, refused.err) == (2, "", expected)
+    assert chong("prune", "--older-than", age, "--dry-run").code == 0
+    assert None not in [world.store.get(task.id) for task in (ended, before)]
+
+
+def test_a_yes_removes_all_that_is_finished(world: World, chong, tmp_path: Path):
+    """Archived first like anything else; what is open stays."""
+    ended, running = world.add(status=S.SUCCEEDED), world.add()
+    assert chong("prune", "--older-than", "0", "--dry-run", "--json").json["tasks"] == 1
+    path = tmp_path / "a.jsonl"
+    answer = chong("prune", "--older-than", "0", "--yes", "--archive", str(path))
+    assert (answer.code, answer.out) == (0, "1 task removed, and 0 old firings and terms\n")
+    assert [line["task"]["id"] for line in lines(path)] == [ended.id]
+    assert world.store.get(running.id) is not None
+
+
+def test_a_dry_run_says_nothing_of_what_it_has_not_counted(world: World, chong):
+    """Nought firings would be a claim."""
+    old(world)
+    said = chong("prune", "--older-than", "90d", "--dry-run", "--json").json
+    assert said == {"tasks": 1, "traces": None, "archive": None, "dry_run": True}
 
 
 def test_ages_beyond_time_itself_remove_nothing(world: World, chong):

@@ -158,7 +158,7 @@ ROWS: dict[str, Row] = {
     "calls the harness": bad(succeeded("forged"), "calls the harness"),
     "breaks the harness": bad(succeeded("as if nothing had been"), "breaks the harness"),
     "traces everything": bad(succeeded("seen"), "traces everything"),
-    "sends nothing": bad(stopped(TERM), "sends nothing"),
+    "sends nothing": bad(protocol(), "sends nothing"),
     "sends descriptors": bad(protocol(), "sends descriptors"),
     "sends without end": bad(stopped(TERM), "sends without end"),
     "names a huge file": bad(protocol(), "names a huge file"),

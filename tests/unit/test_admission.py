@@ -7,7 +7,7 @@ from chong.store.errors import ConfigurationError, Refused
 from chong.store.specimens import LATER_TERM, NODE, START
 from chong.store.states import Status
 from chong.supervisor.admission import Admission
-from chong.supervisor.catalogue import Catalogue, Task, read_catalogue
+from chong.supervisor.catalogue import Catalogue, Refusal, Task, read_catalogue
 from chong.supervisor.files import write_json
 from chong.supervisor.submission import Submission
 from chong.worker.options import Options, options_from_json
@@ -113,13 +113,36 @@ class TestCatalogue:
             Catalogue(self.CATALOGUE.tasks, errors).find(name)
         assert message == str(refused.value)
 
+    def test_a_task_that_was_refused_is_refused_with_the_reason(self):
+        """Nothing is said of its module, which is served."""
+        catalogue = Catalogue({}, {}, {"n": Refusal("m", "m:3 (f) is refused: no such user")})
+        with pytest.raises(Refused) as refused:
+            catalogue.find("n")
+        assert str(refused.value) == "task 'n': m:3 (f) is refused: no such user"
+        (entry,) = catalogue.entries("a", {"n": "held"}, {})
+        assert (entry.name, entry.module, entry.error, entry.hold) == (
+            "n",
+            "m",
+            "m:3 (f) is refused: no such user",
+            "held",
+        )
+
+    def test_what_is_wrong_with_a_name_stands_beside_its_task(self, tmp_path):
+        """All of it: definitions that were refused, and a schedule that cannot be."""
+        refusals = [{"module": module, "task": "n", "error": f"{module} is refused"} for module in ("b", "c")]
+        write_json(tmp_path / "c.json", {"tasks": [], "errors": refusals})
+        refused = read_catalogue(tmp_path / "c.json").refused
+        assert refused == {"n": Refusal("b", "b is refused; c is refused")}
+        (entry,) = Catalogue({"n": task("n")}, {}, refused).entries("a", {}, {"n": "no plan"})
+        assert entry.error == "no plan; b is refused; c is refused"
+
     def test_it_is_read_as_a_forkserver_wrote_it(self, tmp_path):
         """Options that this version does not know are left out."""
         options = {"timeout": 5.0, "tags": ["a"], "x": 1}
         accepts = {"required": ["a"], "optional": ["b"], "any": False}
         item = {"name": "n", "module": "m", "parameters": "(a, b=1)", "options": options, "accepts": accepts}
         item["exec"] = True
-        write_json(tmp_path / "c.json", {"tasks": [item], "errors": [{"module": "b", "error": "e"}]})
+        write_json(tmp_path / "c.json", {"tasks": [item], "errors": [{"module": "b", "task": None, "error": "e"}]})
         task = Task(
             "n", "m", "(a, b=1)", Options(timeout=5.0, tags=("a",)), frozenset("a"), frozenset("b"), is_executed=True
         )

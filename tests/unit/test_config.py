@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from chong.store.buckets import parse_buckets
 from chong.store.errors import ConfigurationError
+from chong.supervisor import configfile
 from chong.supervisor import paths as paths_module
 from chong.supervisor.config import Config, Found, configured
 from chong.supervisor.configcheck import MOST, alarms, faults
@@ -126,7 +127,7 @@ class TestPrecedence:
     def test_a_stranger_is_told_the_nearest_node(self, file):
         """A supervisor of no known node would own every bucket."""
         assert refusal(file, FLEET, node="node-c").endswith(
-            "FILE: expected one of the nodes node-a, node-b, got 'node-c' from --node, did you mean node-b?"
+            "FILE: expected one of the nodes node-a, node-b, got 'node-c' from --node, did you mean node-a?"
         )
 
     def test_a_command_on_a_machine_that_is_no_node_does_with_the_top(self, file, monkeypatch, tmp_path):
@@ -162,6 +163,16 @@ class TestPrecedence:
             seen.append((usual, Config({}, {}).chosen_file().top["max_parallel"]))
         assert seen == [(tmp_path / "etc.toml", 3), (tmp_path / "chong" / "chong.toml", 3)]
 
+    def test_a_usual_place_that_cannot_be_looked_into_is_not_passed_over(self, tmp_path, monkeypatch):
+        """What stands there might matter: a supervisor that goes on without it would own every bucket."""
+        (tmp_path / "chong").symlink_to(tmp_path / "chong")
+        usual = tmp_path / "chong" / "chong.toml"
+        monkeypatch.setattr(paths_module, "SYSTEM_CONFIG", usual)
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+        with pytest.raises(ConfigurationError) as refused:
+            Config({}, {}).chosen_file()
+        assert str(refused.value) == f"{usual}: the configuration cannot be read: Too many levels of symbolic links"
+
     def test_the_null_device_is_no_file(self):
         """The way to say "none", where there is one in the usual place."""
         assert configured({"config": os.devnull}, {}, is_node=True).file.top == {}
@@ -190,6 +201,14 @@ BAD_VALUES = [
     ("zzz = 1", "FILE:1: zzz: unknown key, chong config show lists them"),
     ("[nodes.node-a]\ndrian = 1", "FILE:2: nodes.node-a.drian: unknown key, did you mean drain?"),
     ("[nodes.node-a]\nnode = 'x'", "FILE:2: nodes.node-a.node: expected no name in here, the table has it"),
+    ("timeout = '10m'", "FILE:1: timeout: unknown key, it is an option of @task"),
+    ("max-parallel = 1", "FILE:1: max-parallel: unknown key, did you mean max_parallel?"),
+    ("drain = 1\n[node.a]\ndrain = 1", "FILE:2: node: unknown table, did you mean nodes?"),
+    ("[Nodes.a]", "FILE:1: Nodes: unknown table, did you mean nodes?"),
+    ("[chong]\ndrain = 1", "FILE:1: chong: unknown table, expected keys at the top or in [nodes.NAME]"),
+    ("[drain]\nx = 1", 'FILE:1: drain: expected a length of time like 30, "30s" or "10m", got a table'),
+    ("[nodes.a.example.org]\ndrain = 1",
+     "FILE: nodes.a.example: expected a key, got a table; a name with a dot is written as [nodes.'a.example.org']"),
     ("nodes = 3", "FILE:1: nodes: expected tables like [nodes.NAME], got 3"),
     ("[nodes]\nnode-a = 3", "FILE: nodes.node-a: expected a table, got 3"),
     ("[nodes.'a/b']", "FILE: nodes.a/b: expected a name without a slash, got 'a/b'"),
@@ -254,8 +273,9 @@ class TestBadFiles:
             (b"\xfe\xff\0a", "FILE: expected UTF-8, got UTF-16"),
             (b"\xef\xbb\xbfdrain = 1", "FILE: expected UTF-8, got a byte order mark before it"),
             (b"drain = 1\n# caf\xe9\n", "FILE:2: expected UTF-8, got byte 0xe9"),
-            (b"a." * 400_000 + b"a = 1", "FILE:1: expected at most 1000 dots in a line, it has more"),
-            (b"#" * (LIMIT + 1), "FILE: expected at most 1048576 bytes of configuration, it has more"),
+            (b"a." * 100_000 + b"a = 1", "FILE:1: expected at most 200 dots in a line, it has more"),
+            (b"#" * (LIMIT + 1), "FILE: expected at most 262144 bytes of configuration, it has more"),
+            (b"".join(b"[nodes.n%d]\n" % number for number in range(201)), "FILE: expected at most 200 nodes, got 201"),
         ],
     )  # fmt: skip
     def test_what_is_no_toml_is_told_in_one_line(self, file, data, line):
@@ -308,6 +328,21 @@ class TestBadFiles:
             "xxxxxxxxxx": "File name too long",
             "/a\0b": r"expected a path, got '/a\x00b'",
         }
+
+    def test_a_file_that_would_have_to_be_waited_for_is_told(self, tmp_path, monkeypatch):
+        """Some of /proc say that they are files, and have nothing to read at the moment."""
+        os.mkfifo(tmp_path / "fifo")
+        writer = os.open(tmp_path / "fifo", os.O_RDWR)
+        monkeypatch.setattr(configfile.stat, "S_ISREG", lambda _: True)
+        with pytest.raises(ConfigurationError, match="expected a TOML file, it has nothing to read"):
+            load(tmp_path / "fifo")
+        os.close(writer)
+
+    def test_a_file_full_of_long_keys_is_judged(self, file):
+        """As many parts as a key may have, as often as there is room: tomllib takes the square of it."""
+        line = ".".join(["a"] * 200)
+        lines = "\n".join(f"{line}.b{number} = 1" for number in range(LIMIT // (len(line) + 12)))
+        assert refusal(file, lines) == "FILE: a: unknown table, expected keys at the top or in [nodes.NAME]"
 
     def test_a_password_is_in_no_error_and_not_shown(self, file):
         """Whoever asks for help pastes what was printed."""

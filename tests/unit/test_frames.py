@@ -12,10 +12,11 @@ from chong.store.model import Failure, FailureKind, Progress
 from chong.store.specimens import queued, start_of
 from chong.supervisor import events as e
 from chong.supervisor.checkpoints import Checkpoints
-from chong.supervisor.frames import CAUSE_LIMIT, MESSAGE_LIMIT, TRACEBACK_LIMIT, interpret, state_of, time_of
+from chong.supervisor.frames import CAUSE_LIMIT, interpret, state_of, time_of
 from chong.supervisor.go import go_frame
 from chong.supervisor.task_state import TaskState
 from chong.supervisor.verdict import Result
+from chong.worker.failure import MESSAGE_LIMIT, TRACEBACK_LIMIT
 from chong.worker.options import Options
 from chong.worker.result import INT_LIMIT, RESULT_LIMIT, encode_result, encode_state
 from chong.worker.wire import (

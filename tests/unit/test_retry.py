@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from chong.store.model import FailureKind
 from chong.store.specimens import queued, start_of
 from chong.supervisor.retry import backoff, is_retried, retry_wait
-from chong.worker.options import Backoff, Options
+from chong.worker.options import RETRY_KINDS, Backoff, Options
 
 K = FailureKind
 TRIES = st.integers(1, 10_000)
@@ -22,6 +22,12 @@ RULES = st.builds(
     st.floats(0, 1, exclude_max=True),
 )
 STEADY = RULES.map(lambda rule: replace(rule, jitter=0.0))
+
+
+def test_the_kinds_that_are_retried_are_kinds_of_failure():
+    """The worker, which knows no store, names them for both."""
+    assert set(RETRY_KINDS) < set(FailureKind)
+    assert {kind for kind in FailureKind if is_retried(kind, Options(), None)} == set(RETRY_KINDS)
 
 
 class TestBackoff:

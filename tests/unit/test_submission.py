@@ -9,13 +9,8 @@ from hypothesis import strategies as st
 from chong.store.errors import ConfigurationError
 from chong.store.specimens import task_id
 from chong.supervisor.accepted import Accepted
-from chong.supervisor.submission import (
-    KEY_LIMIT,
-    NAME_LIMIT,
-    Submission,
-    from_json,
-    to_json,
-)
+from chong.supervisor.submission import Submission, from_json, to_json
+from chong.worker.options import KEY_LIMIT, NAME_LIMIT
 from chong.worker.result import PARAMS_LIMIT
 
 JSON = st.recursive(

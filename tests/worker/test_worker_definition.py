@@ -17,6 +17,11 @@ def test_options_are_in_seconds_and_tags_sorted():
     assert declared.options == Options(timeout=5400.0, stop_grace=2.0, tags=("a", "b"), retries=3)
 
 
+def test_without_an_option_everything_has_its_default():
+    """What `task` shows as defaults are those of `Options`."""
+    assert task("x")(lambda: None).options == Options()
+
+
 def test_options_of_every_kind_are_read():
     """Sizes, names of exceptions and a plain first wait are what the supervisor and the tables need, not objects."""
     declared = task(

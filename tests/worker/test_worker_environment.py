@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -212,12 +213,10 @@ def test_a_user_that_is_not_there_costs_the_task_at_the_import(node):
     """Nothing of it can run: it is not among the definitions, and the reason is in the catalogue."""
     connection = node.start(("place_tasks",)).attach()
     assert "place.strangers" not in [entry["name"] for entry in node.catalogue()["tasks"]]
-    assert [(error["module"], error["error"]) for error in node.catalogue()["errors"]] == [
-        (
-            "place_tasks",
-            "task 'place.strangers': user: expected a user of this machine, got 'chong-nobody-has-this'",
-        )
-    ]
+    (error,) = node.catalogue()["errors"]
+    assert (error["module"], error["task"]) == ("place_tasks", "place.strangers")
+    assert re.match(r"place_tasks:\d+ \(strangers\) is refused: ", error["error"])
+    assert error["error"].endswith("user: expected a user of this machine, got 'chong-nobody-has-this'")
     failure = connection.start("r.1", "place.strangers").wait_for("failure")["failure"]
     assert failure["kind"] == "import_error"
 

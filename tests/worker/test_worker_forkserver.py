@@ -46,6 +46,9 @@ def test_a_term_that_cannot_know_all_its_runs_from_here_is_not_named(node):
     assert node.connect().hello["served"] == []
 
 
+SAMPLES = Path(__file__).with_name("sample_tasks.py").read_text().splitlines()
+
+
 def test_the_catalogue_shows_options_and_parameters(connection, node):
     """The supervisor never imports user code: all that it knows of a task stands here."""
     tasks = {entry["name"]: entry for entry in node.catalogue()["tasks"]}
@@ -53,6 +56,7 @@ def test_the_catalogue_shows_options_and_parameters(connection, node):
         "name": "sample.pages",
         "module": "sample_tasks",
         "function": "pages",
+        "line": next(number for number, line in enumerate(SAMPLES, 1) if line.startswith('@task("sample.pages"')),
         "exec": False,
         "parameters": "(since: str | None = None, count: int = 2)",
         "options": json.loads(json.dumps(asdict(Options(timeout=600.0, retries=3, tags=("io",))))),
@@ -82,9 +86,14 @@ def test_a_bad_module_costs_only_its_own_tasks(node):
         "sample_tasks",
         "no.such.place",
     }
-    assert errors["broken_import"]["error"] == "ModuleNotFoundError: No module named 'no_such_module'"
+    assert (
+        errors["broken_import"]["error"] == "ModuleNotFoundError: No module named 'no_such_module' (broken_import.py:1)"
+    )
     assert "broken_import.py" in errors["broken_import"]["traceback"]
-    assert "got a second one beside second's" in errors["sample_tasks"]["error"]
+    assert errors["broken_text"]["error"] == "broken_text.E: (its text could not be formed) (broken_text.py:3)"
+    assert errors["no.such.place"]["error"] == "ModuleNotFoundError: No module named 'no'"
+    assert (errors["sample_tasks"]["task"], errors["broken_import"]["task"]) == ("sample.quick", None)
+    assert errors["sample_tasks"]["error"].endswith("that of second:2 (other) stays")
     assert "to its own output" in node.output()
     assert connection.start("r.1", "sample.quick").wait_for("result")["value"] == 2
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -35,21 +36,36 @@ def run(ctx, pages: int = 1):
     return [os.getpid(), os.getppid()]
 """
 
+DEFINITION = "chong.worker.options.DefinitionError: task 'x':"
+NO_SIGNATURE = "expected a function with a signature: no signature found for builtin type <class 'dict'>"
+
 QUARANTINED = {
-    "import_error": ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
-    "syntax_error": ("def", "SyntaxError: invalid syntax"),
-    "sys_exit": ("import sys; sys.exit(0)", "SystemExit: 0"),
-    "interrupt": ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+    "import_error": (
+        "import no_such_module",
+        "ModuleNotFoundError: No module named 'no_such_module' (import_error.py:2)",
+    ),
+    "syntax_error": ("def", "SyntaxError: invalid syntax (syntax_error.py:2)"),
+    "sys_exit": ("import sys; sys.exit(0)", "SystemExit: 0 (sys_exit.py:2)"),
+    "interrupt": ("raise KeyboardInterrupt", "KeyboardInterrupt (interrupt.py:2)"),
     "os_exit": ("import os; os._exit(0)", "it ended the process: exit code 0"),
-    "segfault": ("import ctypes; ctypes.string_at(0)", "it ended the process: signal 11 (Segmentation fault)"),
+    "segfault": (
+        "import ctypes; ctypes.string_at(0)",
+        "it ended the process: signal 11 (Segmentation fault) (segfault.py:2)",
+    ),
     "killed": ("import os; os.kill(os.getpid(), 9)", "it ended the process: signal 9 (Killed)"),
-    "stdin": ("input()", "EOFError: EOF when reading a line"),
+    "stdin": ("input()", "EOFError: EOF when reading a line (stdin.py:2)"),
     "junk": ("import os; os.write(3, b'junk\\n')", "it wrote to a descriptor that is not its own: b'junk'"),
     "closes_all": ("import os; os.closerange(3, 4096)", "it ended the process: exit code 70"),
     "no_signature": (
         "from chong.worker import task\nX = task('x')(dict)",
-        "ValueError: no signature found for builtin type <class 'dict'>",
+        f"{DEFINITION} {NO_SIGNATURE} (no_signature.py:3)",
     ),
+}
+OTHERS = {
+    "shop/prices.py": "\n\n1 / 0\n",
+    "shop/broken.py": "x = 1\n  y = 2\n",
+    "site-packages/oddlib.py": "raise ValueError('odd')\n",
+    "site-packages/acme/tasks.py": "import json\nimport oddlib\n",
 }
 HANGING = {
     "loop": "while True: pass",
@@ -139,7 +155,11 @@ def test_modules_that_hang_are_given_up_side_by_side(node):
     names = [write(node, name, text) for name, text in HANGING.items()]
     connection = start(node, *names, import_timeout=6.0)
     assert set(errors(node)) == set(HANGING)
-    assert {entry["error"] for entry in errors(node).values()} == {"it did not finish its import within 6 s"}
+    late = "it did not finish its import within 6 s"
+    where = {name: f" ({name}.py:{line})" for name, line in (("loop", 2), ("fifo", 2), ("children", 4))}
+    assert {name: entry["error"] for name, entry in errors(node).items()} == {
+        name: late + where.get(name, "") for name in HANGING
+    }
     assert f'"{node.root}/loop.py", line 2' in errors(node)["loop"]["traceback"]
     assert family(node.pid) == set()
     assert set(node.processes()) <= {node.pid}
@@ -317,14 +337,83 @@ def test_the_leash_holds_an_exec_run(node, subreaper):
 
 
 def test_the_first_of_two_tasks_of_one_name_counts_whatever_its_way(node):
-    """The error names both modules."""
+    """The error is the task's and not its module's; it says where both stand, and which one stays."""
     text = '{}\nfrom chong.worker import task\n@task("same")\ndef run(ctx): return "{}"\n'
     for name, before in (("one", THREAD), ("two", ""), ("three", THREAD)):
         (node.root / f"{name}.py").write_text(text.format(before, name))
     connection = start(node, "one", "two", "three")
-    beside = "task 'same': expected one definition, got a second one beside one's"
-    assert {name: entry["error"] for name, entry in errors(node).items()} == {"two": beside, "three": beside}
+    stays = f"is refused: expected one definition of the name, that of one:{THREAD.count(chr(10)) + 3} (run) stays"
+    assert [(entry["task"], entry["module"], entry["error"]) for entry in node.catalogue()["errors"]] == [
+        ("same", "two", f"two:3 (run) {stays}"),
+        ("same", "three", f"three:{THREAD.count(chr(10)) + 3} (run) {stays}"),
+    ]
     assert connection.start("r", "same").wait_for("result")["value"] == "one"
+
+
+def test_a_second_task_of_one_name_in_one_module_costs_only_itself(node):
+    """The first of them and all others of the module are served."""
+    text = "from chong.worker import task\n" + "".join(
+        f"@task('{name}')\ndef {function}(ctx): return '{function}'\n"
+        for name, function in (("same", "first"), ("same", "second"), ("other", "third"))
+    )
+    (node.root / "one.py").write_text(text)
+    connection = start(node, "one")
+    (error,) = node.catalogue()["errors"]
+    stays = "expected one definition of the name, that of one:2 (first) stays"
+    assert (error["task"], error["error"]) == ("same", f"one:4 (second) is refused: {stays}")
+    assert connection.start("r", "same").wait_for("result")["value"] == "first"
+    assert connection.start("s", "other").wait_for("result")["value"] == "third"
+
+
+PLACES = {
+    "library": (
+        "import json\njson.loads('')",
+        "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0) (library.py:3)",
+    ),
+    "installed": ("import sys\nsys.path.append(HERE)\nimport oddlib", "ValueError: odd (installed.py:4)"),
+    "package": ("import shop.prices", "ZeroDivisionError: division by zero (shop/prices.py:3)"),
+    "other_syntax": ("import shop.broken", "IndentationError: unexpected indent (shop/broken.py:2)"),
+    "executed": ("exec('1 +')", "SyntaxError: invalid syntax (executed.py:2)"),
+    "option": (
+        "from chong.worker import task\n@task('x', retries=-1)\ndef x(ctx): 1",
+        f"{DEFINITION} retries: expected a whole number of at least 0, got -1 (option.py:3)",
+    ),
+    "noted": (
+        "try: 1 / 0\nexcept ArithmeticError as e:\n e.add_note('more')\n raise",
+        "ZeroDivisionError: division by zero (noted.py:2)",
+    ),
+    "lines": ("raise ValueError('one\\ntwo')", "ValueError: one two (lines.py:2)"),
+    "group": (
+        "raise ExceptionGroup('both', [ValueError(1), ValueError(2)])",
+        "ExceptionGroup: both (2 sub-exceptions) (group.py:2)",
+    ),
+    "caused": (
+        "try: 1 / 0\nexcept ArithmeticError as e:\n raise ValueError('no') from e",
+        "ValueError: no (caused.py:4)",
+    ),
+    "long": ("raise ValueError('x' * 10_000)", f"ValueError: {'x' * 473}… (long.py:2)"),
+}
+
+
+@pytest.mark.parametrize("kind", PLACES)
+def test_a_failed_import_names_its_place_in_the_users_code(node, kind):
+    """File and line of the innermost frame that is neither Python's, nor chong's, nor an installed package's."""
+    text, error = PLACES[kind]
+    for name, content in OTHERS.items():
+        (node.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (node.root / name).write_text(content)
+    start(node, write(node, kind, text.replace("HERE", repr(str(node.root / "site-packages")))))
+    assert errors(node)[kind]["error"] == error
+
+
+def test_an_installed_task_module_is_the_users_own(node):
+    """What it imports of other packages is not."""
+    for name, content in OTHERS.items():
+        (node.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (node.root / name).write_text(content)
+    write(node, "path", f"import sys\nsys.path.append({str(node.root / 'site-packages')!r})")
+    start(node, "path", "acme.tasks")
+    assert errors(node)["acme.tasks"]["error"] == "ValueError: odd (acme/tasks.py:2)"
 
 
 def test_a_task_that_another_module_imports_is_no_second_one(node):
@@ -391,7 +480,7 @@ def test_so_many_modules_hang_that_some_never_have_their_turn(node):
     """The start of a forkserver is bounded: who waits for it must know how long to wait."""
     names = [write(node, f"loop{number}", HANGING["loop"]) for number in range(20)]
     start(node, *names, import_timeout=0.3)
-    reasons = {entry["error"] for entry in errors(node).values()}
+    reasons = {re.sub(r" \(loop\d+\.py:2\)\Z", "", entry["error"]) for entry in errors(node).values()}
     assert set(names) <= set(errors(node))
     assert reasons == {
         "it did not finish its import within 0.3 s",

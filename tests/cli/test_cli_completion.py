@@ -1,0 +1,161 @@
+"""What shells complete of tasks: real shells ask a real store, and are told nothing when it does not answer."""
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from cli_world import LIMIT, S, World, clean_environment, wait_until
+
+from chong.cli import candidates
+from chong.cli.completion import SHELLS
+from chong.cli.find import TAIL
+from chong.store import open as open_module
+from chong.store.errors import StoreUnavailable
+from chong.store.model import CatalogueEntry
+
+ASK = {
+    "bash": 'eval "$(chong completion bash)"; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); '
+    '_chong_completion chong; printf "%s\\n" "${{COMPREPLY[@]}}"',
+    "zsh": 'autoload -Uz compinit; compinit -u -D; eval "$(chong completion zsh)"; '
+    'compadd() {{ print -l -- "${{(P@)@[-1]}}" }}; _describe() {{ print -l -- "${{(P@)3}}" }}; '
+    "words=({words}); CURRENT=$#words; _chong_completion",
+    "fish": "chong completion fish | source; complete -C {line}",
+}
+FLAGS = {"bash": "--norc", "zsh": "-f", "fish": "--no-config"}
+
+
+BROKEN = CatalogueEntry(node="node-a", name="(billing_broken)", module="billing_broken", error="SyntaxError")
+
+
+def entry(name: str, hold: str | None = None) -> CatalogueEntry:
+    return CatalogueEntry(node="node-a", name=name, module="m", options={"parameters": "(to=1)"}, hold=hold)
+
+
+@pytest.fixture
+def node(world: World) -> World:
+    """A node with three definitions, one of them held, and a module that did not import."""
+    world.store.publish_catalogue(
+        "node-a", [entry("billing.sync"), entry("billing.charge", "by olga"), entry("report"), BROKEN]
+    )
+    return world
+
+
+def shell(state: Path, kind: str, *words: str, **env: str) -> list[str]:
+    """What this shell offers for the last of the words: without the descriptions, where it shows some."""
+    (state / "chong").write_text(f'#!/bin/sh\nexec {sys.executable} -m chong.cli "$@"\n')
+    (state / "chong").chmod(0o755)
+    said = [f"'{word}'" for word in ("chong", *words)]
+    text = ASK[kind].format(words=" ".join(said), line=f"'{' '.join(('chong', *words))}'")
+    where = clean_environment(state, {"CHONG_NODE": "node-a", **env}) | {"PATH": f"{state}:/usr/bin:/bin"}
+    command = [kind, FLAGS[kind], "-c", text]
+    done = subprocess.run(command, env=where, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stderr == ""
+    return [line.partition("\t")[0].partition(":")[0] for line in done.stdout.splitlines() if line]
+
+
+def offered(world: World, *words: str, **env: str) -> list[str]:
+    return shell(world.state, "bash", *words, **env)
+
+
+def needs(kind: str) -> pytest.MarkDecorator:
+    """bash is there wherever chong is; the others are asked where they are installed."""
+    return pytest.mark.skipif(kind != "bash" and shutil.which(kind) is None, reason=f"{kind} is not installed")
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=needs(kind)) for kind in SHELLS])
+def test_every_shell_offers_ids_and_names(node: World, kind: str):
+    """Open tasks to stop, by the end of their ids, and this node's definitions to submit."""
+    running, waiting = node.add(), node.add(status=S.QUEUED)
+    node.add(status=S.SUCCEEDED)
+    assert sorted(shell(node.state, kind, "stop", "")) == sorted(task.id[-TAIL:] for task in (running, waiting))
+    assert shell(node.state, kind, "submit", "billing.s") == ["billing.sync"]
+
+
+@pytest.mark.parametrize("command", ["pause", "resume", "stop"])
+def test_what_asks_is_offered_open_tasks_once(node: World, command: str):
+    """Not those that stand on the line already."""
+    first, second = node.add(), node.add()
+    assert offered(node, command, first.id[-TAIL:], "") == [second.id[-TAIL:]]
+
+
+@pytest.mark.parametrize("command", ["show", "history", "logs"])
+def test_what_looks_is_offered_tasks_that_are_over_too(node: World, command: str):
+    """Those are what one wants to look at."""
+    tasks = [node.add(), node.add(status=S.FAILED)]
+    assert offered(node, command, "") == [task.id[-TAIL:] for task in reversed(tasks)]
+
+
+def test_an_id_may_be_begun_at_its_beginning_or_at_its_end(node: World):
+    """As commands take it."""
+    task = node.add()
+    assert offered(node, "show", task.id[:9]) == [task.id]
+    assert offered(node, "show", task.id[-TAIL:-2]) == [task.id[-TAIL:]]
+    assert offered(node, "show", "zz") == []
+
+
+def test_names_are_those_that_the_command_could_take(node: World):
+    """A module that did not import has none; only what is held can be released."""
+    names = ["billing.charge", "billing.sync", "report"]
+    assert [sorted(offered(node, command, "")) for command in ("submit", "run", "hold")] == [names] * 3
+    assert offered(node, "hold", "report", "r") == []
+    assert offered(node, "unhold", "") == ["billing.charge"]
+    assert offered(node, "submit", "", CHONG_NODE="node-b") == []
+
+
+def test_the_store_is_the_one_that_stands_on_the_line(node: World, tmp_path: Path):
+    """Not what would be the default."""
+    task = node.add()
+    state = tmp_path / "other"
+    state.mkdir()
+    assert shell(state, "bash", "stop", "") == []
+    assert shell(state, "bash", "--db", str(node.path), "stop", "") == [task.id[-TAIL:]]
+
+
+@pytest.mark.parametrize("kind", ["none", "fifo", "no store", "bad address", "bad file", "bad value"])
+def test_without_a_store_nothing_is_offered_and_nothing_said(tmp_path: Path, kind: str):
+    """A shell would print it into the line that somebody types."""
+    env = {"CHONG_CONFIG": str(tmp_path / "bad.toml")}
+    if kind == "fifo":
+        os.mkfifo(tmp_path / "chong.db")
+    elif kind == "no store":
+        (tmp_path / "chong.db").write_text("hello" * 1000)
+    bad = {"bad file": "drain 1", "bad value": "owned_buckets = '9-2'", "bad address": "db = 'mysql:x'"}
+    (tmp_path / "bad.toml").write_text(bad.get(kind, ""))
+    assert shell(tmp_path, "bash", "stop", "", **env) == []
+    assert shell(tmp_path, "bash", "submit", "", **env) == []
+
+
+def test_a_store_that_keeps_everybody_waiting_is_not_waited_for(chong, monkeypatch: pytest.MonkeyPatch):
+    """Whoever has pressed a key gets no answer then."""
+    back, waited = threading.Event(), []
+
+    def away(*_: object, **__: object) -> None:
+        waited.append(back.wait(LIMIT))
+        raise StoreUnavailable("away")
+
+    monkeypatch.setattr(open_module, "open_store", away)
+    monkeypatch.setattr(candidates, "PATIENCE", 0.05)
+    for name, value in {"_CHONG_COMPLETE": "bash_complete", "COMP_WORDS": "chong stop ", "COMP_CWORD": "2"}.items():
+        monkeypatch.setenv(name, value)
+    answer = chong()
+    assert (answer.code, answer.out.strip(), answer.err, waited) == (0, "", "", [])
+    back.set()
+    wait_until(lambda: waited, "its end")
+
+
+def test_descriptions_cannot_command_a_terminal(node: World, monkeypatch: pytest.MonkeyPatch, chong):
+    """They are printed as they come; a default may show itself as anything."""
+    odd = CatalogueEntry(node="node-a", name="odd", module="m", options={"parameters": "(a=\x1b[2J)"})
+    node.store.publish_catalogue("node-a", [odd])
+    for name, value in {
+        "CHONG_NODE": "node-a",
+        "_CHONG_COMPLETE": "fish_complete",
+        "COMP_WORDS": "chong submit ",
+        "COMP_CWORD": "o",
+    }.items():
+        monkeypatch.setenv(name, value)
+    assert chong().out == "plain,odd\t(a=\\x1b[2J)\n"
