@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
+from urllib.parse import urlencode
 
 import psycopg
 from psycopg import conninfo
@@ -116,6 +117,11 @@ class Server:
         shutil.rmtree(self.root)
 
 
+def url_of(parts: Mapping[str, object]) -> str:
+    """An address as people write it."""
+    return "postgresql:///?" + urlencode({name: value for name, value in parts.items() if value is not None})
+
+
 class Databases:
     """New databases on a server, all with chong's tables, each gone after its test."""
 
@@ -129,7 +135,7 @@ class Databases:
 
     def of(self, database: str) -> str:
         """The address of a database on this server."""
-        return conninfo.make_conninfo(self.address, dbname=database)
+        return url_of(conninfo.conninfo_to_dict(self.address) | {"dbname": database})
 
     def new(self, template: str | None = None) -> str:
         name = f"{self._prefix}_{next(self._numbers)}"

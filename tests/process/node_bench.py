@@ -22,6 +22,7 @@ from setproctitle import getproctitle, setproctitle
 
 from chong.store.ids import new_id
 from chong.store.model import Note, TaskSnapshot, Transition
+from chong.store.postgres import PostgresTaskStore
 from chong.store.sqlite import SqliteTaskStore
 from chong.store.states import Status
 from chong.supervisor.client import Client
@@ -89,6 +90,7 @@ class Bench:
         self.paths = Paths(self.state, self.state / "run")
         self.journal_path = self.root / "journal"
         self.database: Path | None = None
+        self.address: str | None = None
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("CHONG_")},
             "PYTHONPATH": os.pathsep.join([*TASK_FOLDERS, *filter(None, [os.environ.get("PYTHONPATH")])]),
@@ -98,7 +100,9 @@ class Bench:
         }
 
     @cached_property
-    def store(self) -> SqliteTaskStore:
+    def store(self) -> SqliteTaskStore | PostgresTaskStore:
+        if self.address is not None:
+            return PostgresTaskStore(self.address)
         self.state.mkdir(mode=0o700, exist_ok=True)
         return SqliteTaskStore(self.database or self.paths.default_store, checkpoints=self.is_supervisor)
 
@@ -106,6 +110,10 @@ class Bench:
         """A place for the store outside the state directory, to be named to the node as well."""
         self.database = self.root / "elsewhere.db"
         return self.database
+
+    def share(self, address: str) -> None:
+        """Use a store on a server, which other nodes use as well."""
+        self.address = self.environment["CHONG_DB"] = address
 
     # --- tasks -------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from pg_server import Databases, Server
+from pg_server import Databases, Server, url_of
 from psycopg import conninfo
 
 from chong.store.errors import ConfigurationError, StoreError, StoreUnavailable
@@ -192,7 +192,7 @@ class TestAddresses:
     )
     def test_what_is_wrong_for_good_is_told(self, database, change, expected):
         """A supervisor too ends with it: waiting cures nothing."""
-        address = conninfo.make_conninfo(database, **change)
+        address = url_of(conninfo.conninfo_to_dict(database) | change)
         assert expected in refusal(address)
         assert expected in refusal(address, patient=True)
 

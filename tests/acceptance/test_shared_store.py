@@ -1,0 +1,158 @@
+"""Several nodes on one PostgreSQL: each runs its own, and all are seen and controlled from anywhere."""
+
+import signal
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+import pytest
+from node_bench import S, Supervised, wait_until
+from pg_server import Server
+
+from chong.store.buckets import BucketPolicy
+from chong.store.errors import StoreUnavailable
+from chong.store.query import TaskQuery
+
+Enter = Callable[..., Supervised]
+
+
+@pytest.fixture
+def fleet(database: str) -> Iterator[Enter]:
+    """Starts one more node on the shared store."""
+    nodes: list[Supervised] = []
+
+    def enter(*options: str, **more: object) -> Supervised:
+        node = Supervised()
+        nodes.append(node)
+        node.share(database)
+        return node.start(*options, **more)
+
+    try:
+        yield enter
+    finally:
+        for node in nodes:
+            node.finish()
+
+
+@pytest.fixture
+def outside(database: str) -> Iterator[Supervised]:
+    """A machine that runs no node, and has the address of the store."""
+    place = Supervised()
+    place.share(database)
+    try:
+        yield place
+    finally:
+        place.finish()
+
+
+def named(node: str, buckets: str) -> tuple[str, ...]:
+    return ("--node", node, "--num-buckets", "64", "--owned-buckets", buckets)
+
+
+def key_of(low: int, high: int) -> str:
+    """A key whose bucket lies in this range."""
+    policy = BucketPolicy(64)
+    return next(key for key in map(str, range(10_000)) if low <= policy.bucket_of(key) <= high)
+
+
+def begun(node: Supervised, key: str) -> str:
+    task_id = node.submit("hold", key=key)
+    node.wait_for_word(task_id)
+    node.wait_for(task_id, S.RUNNING)
+    return task_id
+
+
+def test_what_runs_anywhere_is_seen_and_controlled_from_anywhere(fleet: Enter, outside: Supervised):
+    """By a command line that belongs to no node; each moment of the stop is later than the one before."""
+    one, two = fleet(*named("one", "0-31")), fleet(*named("two", "32-63"))
+    first, second = begun(one, key_of(0, 31)), begun(two, key_of(32, 63))
+    assert {row["id"]: row["node"] for row in outside.cli("ps", "--json").json} == {first: "one", second: "two"}
+    assert outside.cli("pause", second, "--wait").code == 0
+    assert outside.task(second).status is S.PAUSED
+    assert outside.cli("resume", second, "--wait").code == 0
+    assert outside.cli("stop", first, second, "--wait", "--as", "olga").code == 0
+    for task in map(outside.task, (first, second)):
+        stop = task.stop
+        assert (task.status, stop.by) == (S.STOPPED, "olga")
+        moments = [stop.asked_at, stop.delivered_at, stop.acknowledged_at, stop.effective_at]
+        assert all(earlier <= later for earlier, later in pairwise(moments)), moments
+
+
+def test_a_submission_outside_its_buckets_is_refused_and_names_the_owner(fleet: Enter):
+    """It is never handed on: nobody runs somebody else's task."""
+    one = fleet(*named("one", "0-31"))
+    answer = one.cli("--node", "one", "submit", "noop", "--key", key_of(32, 63))
+    assert answer.code in {1, 2}
+    assert "bucket" in answer.err
+
+
+def test_a_supervisor_that_is_killed_is_followed_by_the_next_term(fleet: Enter):
+    """The run goes on over the shared store as over a file."""
+    node = fleet("--node", "one", lease=12)
+    task_id = node.begun("until", path=str(node.root / "open"))
+    worker = node.worker_of(task_id)
+    node.kill()
+    node.start("--node", "one", lease=12)
+    wait_until(lambda: node.task(task_id).lease_owner == node.store.terms("one")[0].term, "the takeover")
+    (node.root / "open").touch()
+    assert node.end_of(task_id).status is S.SUCCEEDED
+    assert len(node.journal("begin")) == 1
+    assert worker not in node.workers()
+
+
+def test_a_firing_runs_once_though_two_nodes_own_its_bucket(fleet: Enter):
+    """Both have the schedule; the store lets one of them claim each instant."""
+    nodes = [fleet("--node", name, "--tasks", "node_schedules") for name in ("one", "two")]
+    wait_until(lambda: sum(len(node.journal("begin")) for node in nodes) >= 12, "a dozen firings")
+    for node in nodes:
+        assert node.terminate() == 0
+    # The id of a scheduled task begins with its planned instant.
+    tasks = [task for task in nodes[0].store.query(TaskQuery(limit=1000)) if task.trigger == "schedule"]
+    instants = [(task.name, task.bucket_key, task.id[:13]) for task in tasks]
+    assert len(instants) == len(set(instants)) >= 12
+    assert {task.node for task in tasks} == {"one", "two"}
+
+
+def answers(node: Supervised) -> bool:
+    try:
+        return node.store.deployment() is not None
+    except StoreUnavailable:
+        return False
+
+
+def test_a_restart_of_the_store_costs_no_run(outside: Supervised):
+    """Tasks run on while it is away, and what they came to is stored when it is back."""
+    with Server() as server:
+        outside.share(server.address)
+        node = outside.start("--node", "one")
+        running = node.begun("until", path=str(node.root / "open"))
+        server.stop(signal.SIGQUIT)
+        wait_until(lambda: node.events("store_away"), "the outage")
+        (node.root / "open").touch()
+        wait_until(lambda: node.journal("end"), "the end of the run")
+        server.start()
+        wait_until(lambda: answers(node), "a connection of the test's own")
+        assert node.end_of(running).status is S.SUCCEEDED
+        assert node.end_of(node.submit("noop")).status is S.SUCCEEDED
+        assert node.terminate() == 0
+
+
+def test_a_supervisor_waits_for_a_store_that_is_away_at_its_start(outside: Supervised):
+    """It takes work as soon as the store is there."""
+    with Server() as server:
+        outside.share(server.address)
+        server.stop()
+        node = outside.start("--node", "one", wait=False)
+        wait_until(lambda: node.events("waiting_for_store"), "its word that it waits")
+        server.start()
+        wait_until(lambda: node.events("accepting"), "a node that takes work")
+        assert node.end_of(node.submit("noop")).status is S.SUCCEEDED
+        assert node.terminate() == 0
+
+
+def test_a_wrong_database_ends_a_supervisor_with_one_line(outside: Supervised, database: str):
+    """Waiting cures nothing; exit 2, and systemd does not start it again."""
+    outside.environment["CHONG_DB"] = database.replace("chong_test", "no_such")
+    answer = outside.refuse("--state-dir", str(outside.state))
+    assert answer.code == 2
+    assert "does not exist" in answer.err
+    assert answer.err.count("\n") == 1
