@@ -31,6 +31,7 @@ COMMANDS = {
     "stats": Entry("chong.cli.survey", "stats", "Count the tasks in each status."),
     "reload": Entry("chong.cli.upkeep", "reload", "Let this node's supervisor load the task modules anew."),
     "prune": Entry("chong.cli.prune", "prune", "Remove tasks that ended long ago, with all that is kept of them."),
+    "migrate": Entry("chong.cli.migrate", "migrate", "Make the store's tables, or bring them up to this version."),
     "reconcile": Entry("chong.cli.upkeep", "reconcile", "Call runs lost whose supervisor is dead."),
     "config": Entry("chong.cli.config", "config", "Check the configuration file, or show what each setting comes to."),
     "completion": Entry(

@@ -141,6 +141,10 @@ class TaskStore(ABC):
         that holds a lease or is its node's current one.
         """
 
+    @abstractmethod
+    def upkeep(self) -> None:
+        """What the store's own tables need now and then, an hour apart; any supervisor may do it, several at once."""
+
     # --- leases ------------------------------------------------------------------------------------------
 
     @abstractmethod

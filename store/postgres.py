@@ -10,6 +10,7 @@ from chong.store import postgres_schema
 from chong.store.codec import NATIVE, Codec
 from chong.store.errors import Refused, StoreUnavailable
 from chong.store.model import Beat, Command, Save, TaskSnapshot
+from chong.store.partitions import keep_months
 from chong.store.postgres_saving import SaveBatch
 from chong.store.postgres_session import Connection, Pool, Statements, parsed
 from chong.store.queries import load_queries, with_percent
@@ -110,6 +111,10 @@ class PostgresTaskStore(TableStore):
             bounds = {"low": _HIGHEST, "high": _LOWEST}
         rows = self._rows("find", **bounds, tail=tail, tail_end=tail + _AFTER_ALL, limit=limit)
         return [self._codec.snapshot_from_row(row) for row in rows]
+
+    def upkeep(self) -> None:
+        with self._calls.connected() as connection:
+            keep_months(connection)
 
     # --- leases ------------------------------------------------------------------------------------------
 

@@ -228,6 +228,12 @@ class Pool:
             self._pool.close(self._deadline)
 
     @contextlib.contextmanager
+    def connected(self) -> Iterator[Connection]:
+        """The connection itself, for statements that are made up of names."""
+        with self._call() as connection:
+            yield connection
+
+    @contextlib.contextmanager
     def _call(self) -> Iterator[Connection]:
         if os.getpid() != self._pid:
             raise StoreError(

@@ -155,6 +155,7 @@ class StoreRetention:
         gone: Counter[str] = Counter()
         is_more = False
         try:
+            self._store.upkeep()
             for _ in range(BATCHES):
                 if not (is_more := self._prune_batch(gone)):
                     break

@@ -1,16 +1,21 @@
 """Several nodes on one PostgreSQL: each runs its own, and all are seen and controlled from anywhere."""
 
+import re
 import signal
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from node_bench import S, Supervised, wait_until
-from pg_server import Server
+from pg_server import Databases, Server, url_of
+from psycopg import conninfo
 
 from chong.store.buckets import BucketPolicy
 from chong.store.errors import StoreUnavailable
 from chong.store.query import TaskQuery
+
+OPERATING = Path(__file__).parents[2] / "docs" / "operating.md"
 
 Enter = Callable[..., Supervised]
 
@@ -156,3 +161,53 @@ def test_a_wrong_database_ends_a_supervisor_with_one_line(outside: Supervised, d
     assert answer.code == 2
     assert "does not exist" in answer.err
     assert answer.err.count("\n") == 1
+
+
+def test_migrate_makes_the_tables_and_records_the_number_of_buckets(outside: Supervised, databases: Databases):
+    """Before it every command says that it is missing; a second time it changes nothing."""
+    name = databases.new("template1")
+    try:
+        outside.share(databases.of(name))
+        missing = outside.cli("ps")
+        assert (missing.code, missing.err.count("\n")) == (2, 1)
+        assert "run `chong migrate`" in missing.err
+        for _ in range(2):
+            made = outside.cli("--num-buckets", "32", "migrate")
+            assert (made.code, made.out.partition(": ")[2]) == (0, "schema 3, 32 buckets\n"), made.err
+        other = outside.cli("--num-buckets", "64", "migrate")
+        assert (other.code, "expected 32" in other.err) == (2, True)
+        assert outside.cli("ps").code == 0
+    finally:
+        outside.store.close()
+        databases.drop(name)
+
+
+def test_an_observer_reads_everything_and_asks_for_nothing(fleet: Enter, outside: Supervised, databases: Databases):
+    """With the rights that the operating guide gives it; what it may not do is one line."""
+    node = fleet("--node", "one")
+    task_id = node.begun("hold")
+    role = f"observer_{node.root.name.replace('-', '_')}"
+    grants = re.findall(r"```sql\n(.*?)```", OPERATING.read_text(), re.DOTALL)[0].replace("observer", role)
+    database = conninfo.conninfo_to_dict(str(outside.address))["dbname"]
+    databases.execute(*filter(str.strip, grants.split(";")), database=str(database))
+    try:
+        outside.share(url_of(conninfo.conninfo_to_dict(str(outside.address)) | {"user": role}))
+        looks = (
+            "ps",
+            "stats",
+            "buckets",
+            "nodes",
+            "tasks",
+            f"show {task_id}",
+            f"history {task_id}",
+            "reconcile --dry-run",
+        )
+        for words in looks:
+            answer = outside.cli(*words.split())
+            assert (answer.code, answer.err) == (0, ""), words
+        asked = outside.cli("stop", task_id)
+        assert (asked.code, asked.err.count("\n")) == (3, 1)
+        assert "permission denied" in asked.err
+    finally:
+        databases.execute(f"DROP OWNED BY {role}", database=str(database))
+        databases.execute(f"DROP ROLE {role}")

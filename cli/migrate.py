@@ -1,0 +1,29 @@
+"""The command that makes and upgrades a store's tables."""
+
+import click
+
+from chong.cli.invocation import Invocation
+from chong.cli.render import escape
+from chong.store.open import open_store
+from chong.supervisor.exits import Exit
+from chong.supervisor.oneline import without_secret
+
+
+@click.command()
+@click.pass_obj
+def migrate(call: Invocation) -> Exit:
+    """Make the store's tables, or bring them up to this version.
+
+    For a role that may create tables: supervisors do the same at their start, and need no such right afterwards. With
+    --num-buckets the number of buckets is recorded, if none is yet. Only adds, so nodes are upgraded one by one.
+    """
+    with open_store(call.url) as store:
+        deployment = store.deployment()
+        call.agreed_policy(deployment.num_buckets)
+        if call.num_buckets is not None:
+            deployment = store.record_num_buckets(call.num_buckets)
+    buckets = (
+        "number of buckets not recorded yet" if deployment.num_buckets is None else f"{deployment.num_buckets} buckets"
+    )
+    print(f"store {escape(without_secret(call.url))}: schema {deployment.schema_version}, {buckets}")
+    return Exit.DONE

@@ -1,0 +1,111 @@
+"""The months by which a PostgreSQL store cuts its trail: an id begins with its time, so a range of ids is a month.
+
+`transitions_rest` takes what no month was made for. Nothing is refused for want of a partition, and what lies there by
+the time its month is made moves over.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from psycopg import errors, sql
+
+from chong.store.postgres_session import Connection
+
+AHEAD = 2
+"""Months that are made before they begin."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Month:
+    year: int
+    month: int
+
+    @classmethod
+    def of(cls, moment: datetime) -> "Month":
+        return cls(moment.year, moment.month)
+
+    @property
+    def next(self) -> "Month":
+        return Month(self.year + self.month // 12, self.month % 12 + 1)
+
+    @property
+    def table(self) -> str:
+        return f"transitions_{self.year:04}_{self.month:02}"
+
+    @property
+    def first_id(self) -> str:
+        """The smallest id that a task of this month can have: UUIDv7 begins with milliseconds since 1970."""
+        begun = int(datetime(self.year, self.month, 1, tzinfo=UTC).timestamp() * 1000)
+        digits = f"{begun:012x}"
+        return f"{digits[:8]}-{digits[8:]}-0000-0000-000000000000"
+
+
+def months_ahead(now: datetime) -> Iterator[Month]:
+    month = Month.of(now)
+    for _ in range(AHEAD + 1):
+        yield month
+        month = month.next
+
+
+def month_of(table: str) -> Month | None:
+    """The month of a partition by its name; None for the rest."""
+    parts = table.removeprefix("transitions_").split("_")
+    return Month(*map(int, parts)) if len(parts) == 2 and all(part.isdigit() for part in parts) else None  # noqa: PLR2004
+
+
+def keep_months(connection: Connection, now: datetime | None = None) -> None:
+    """Make the months that are missing, and drop those that are over and empty; `now` by the server's clock."""
+    now = now or connection.execute("SELECT now() AS now").fetchall()[0]["now"]
+    standing = _standing(connection)
+    for month in months_ahead(now):
+        if month.table not in standing:
+            _make(connection, month)
+    for table in standing:
+        past = month_of(table)
+        if past is not None and past < Month.of(now):
+            with contextlib.suppress(errors.UndefinedTable):  # another supervisor was faster
+                _drop_if_empty(connection, past)
+
+
+def _standing(connection: Connection) -> list[str]:
+    rows = connection.execute(
+        "SELECT c.relname AS name FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid"
+        " WHERE i.inhparent = 'transitions'::regclass"
+    )
+    return [row["name"] for row in rows]
+
+
+def _make(connection: Connection, month: Month) -> None:
+    """Beside the others, filled from the rest, then joined: only the last step keeps others waiting."""
+    names = {"part": sql.Identifier(month.table), "low": month.first_id, "high": month.next.first_id}
+    try:
+        with connection.transaction():
+            connection.execute("SET LOCAL lock_timeout = '2s'")
+            connection.execute(sql.SQL("CREATE TABLE {part} (LIKE transitions INCLUDING ALL)").format(**names))
+            connection.execute("LOCK TABLE transitions_rest IN SHARE ROW EXCLUSIVE MODE")
+            connection.execute(
+                sql.SQL(
+                    "WITH moved AS (DELETE FROM transitions_rest"
+                    " WHERE task_id >= {low}::uuid AND task_id < {high}::uuid RETURNING *)"
+                    " INSERT INTO {part} SELECT * FROM moved"
+                ).format(**names)
+            )
+            connection.execute(
+                sql.SQL("ALTER TABLE transitions ATTACH PARTITION {part} FOR VALUES FROM ({low}) TO ({high})").format(
+                    **names
+                )
+            )
+    except (errors.DuplicateTable, errors.DuplicateObject, errors.UniqueViolation):
+        return  # another supervisor was faster
+
+
+def _drop_if_empty(connection: Connection, month: Month) -> None:
+    part = sql.Identifier(month.table)
+    with connection.transaction():
+        connection.execute("SET LOCAL lock_timeout = '2s'")
+        # Held before it is looked at: what a late writer adds in between would go unseen.
+        connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(part))
+        if connection.execute(sql.SQL("SELECT 1 FROM {} LIMIT 1").format(part)).fetchone() is None:
+            connection.execute(sql.SQL("DROP TABLE {}").format(part))

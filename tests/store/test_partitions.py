@@ -1,0 +1,115 @@
+"""The months of the trail: made ahead, filled from the rest, dropped when they are over and empty."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from threading import Thread
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from psycopg.rows import scalar_row
+
+from chong.store.ids import new_id
+from chong.store.partitions import Month, keep_months, month_of, months_ahead
+from chong.store.postgres import PostgresTaskStore
+from chong.store.postgres_session import Connection
+from chong.store.specimens import queued, save_of, stored_end
+
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture
+def store(database: str) -> Iterator[PostgresTaskStore]:
+    with PostgresTaskStore(database) as store:
+        yield store
+
+
+@pytest.fixture
+def connection(database: str) -> Iterator[Connection]:
+    with Connection.connect(database) as connection:
+        yield connection
+
+
+def column(database: str, query: str) -> list[Any]:
+    with psycopg.connect(database, autocommit=True, row_factory=scalar_row) as other:
+        return other.execute(query).fetchall()
+
+
+def parts(database: str) -> set[str]:
+    query = "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'transitions'::regclass"
+    return set(column(database, query))
+
+
+def homes(database: str) -> list[str]:
+    return column(database, "SELECT DISTINCT tableoid::regclass::text FROM transitions ORDER BY 1")
+
+
+@given(st.integers(0, 7000 * 365 * 86_400))
+def test_an_id_lies_in_the_month_of_its_time(second):
+    """And in no other; the month is known by its name."""
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=second)
+    month = Month.of(moment)
+    digits = f"{int(moment.timestamp() * 1000):012x}"
+    made = f"{digits[:8]}-{digits[8:]}-7000-8000-000000000000"
+    assert month.first_id <= made < month.next.first_id
+    assert month_of(month.table) == month
+    assert month_of("transitions_rest") is None
+
+
+def test_months_are_made_ahead_and_take_new_tasks(store, database):
+    """A second time changes nothing."""
+    for _ in range(2):
+        store.upkeep()
+        assert parts(database) == {"transitions_rest", *(month.table for month in months_ahead(NOW))}
+    assert store.save_many([save_of(None, queued(id=new_id()))]) == [None]
+    assert homes(database) == [Month.of(NOW).table]
+
+
+def test_what_lies_in_the_rest_moves_when_its_month_is_made(store, database):
+    """Nobody was there to make it in time; the trail is whole before and after."""
+    task = queued(id=new_id())
+    store.save_many([save_of(None, task)])
+    assert homes(database) == ["transitions_rest"]
+    before = store.history(task.id)
+    store.upkeep()
+    assert homes(database) == [Month.of(NOW).table]
+    assert store.history(task.id) == before
+
+
+def test_a_month_goes_when_it_is_over_and_empty(store, database, connection):
+    """Not before, and not while anything of it is kept."""
+    past = NOW - timedelta(days=400)
+    keep_months(connection, past)
+    old = {month.table for month in months_ahead(past)}
+    digits = f"{int(past.timestamp() * 1000):012x}"
+    kept = stored_end(store, id=f"{digits[:8]}-{digits[8:]}-7000-8000-000000000001")
+    store.upkeep()
+    assert parts(database) & old == {Month.of(past).table}
+    (record,) = store.prunable(timedelta(0))
+    assert (record.task.id, store.prune([record])) == (kept.id, 1)
+    store.upkeep()
+    assert parts(database) & old == set()
+
+
+def test_several_supervisors_may_keep_them_at_once(database):
+    """One makes a month, the others find it."""
+    stores = [PostgresTaskStore(database) for _ in range(4)]
+    faults: list[BaseException] = []
+
+    def keep(store: PostgresTaskStore) -> None:
+        try:
+            store.upkeep()
+        except BaseException as fault:
+            faults.append(fault)
+
+    threads = [Thread(target=keep, args=(store,)) for store in stores]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    for store in stores:
+        store.close()
+    assert faults == []
+    assert len(parts(database)) == 4
