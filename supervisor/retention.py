@@ -156,6 +156,9 @@ class StoreRetention:
         is_more = False
         try:
             self._store.upkeep()
+        except ChongError as error:  # a role that may not make tables can prune all the same
+            self._on_error(error)
+        try:
             for _ in range(BATCHES):
                 if not (is_more := self._prune_batch(gone)):
                     break

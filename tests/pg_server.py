@@ -142,6 +142,14 @@ class Databases:
         self.execute(f"CREATE DATABASE {name} TEMPLATE {template or self._template}")
         return name
 
+    def empty(self, name: str) -> None:
+        """Remove every row but the one that all nodes agree on, which is made new."""
+        with psycopg.connect(self.of(name)) as connection:
+            found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+            tables = ", ".join(sorted(table for (table,) in found if table != "deployment"))
+            connection.execute(f"TRUNCATE {tables} RESTART IDENTITY")
+            connection.execute("UPDATE deployment SET num_buckets = NULL")
+
     def drop(self, name: str) -> None:
         self.execute(f"DROP DATABASE {name} WITH (FORCE)")
 

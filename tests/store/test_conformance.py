@@ -27,8 +27,8 @@ class TestSqlite(StoreContract):
 
 class TestPostgres(StoreContract):
     @pytest.fixture(autouse=True)
-    def place(self, database: str):
-        self.address = database
+    def place(self, emptied: str):
+        self.address = emptied
 
     def make_store(self, clock: SetClock) -> PostgresTaskStore:
         return PostgresTaskStore(self.address, clock=clock)
