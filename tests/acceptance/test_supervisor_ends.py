@@ -7,6 +7,7 @@ import signal
 import time
 
 import pytest
+from needs import as_root
 from node_bench import S, Supervised, wait_until
 
 
@@ -146,7 +147,7 @@ def test_a_state_directory_that_is_a_file_is_refused(place: Supervised):
     assert "it is a file" in refused(place)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+@as_root
 def test_a_state_directory_of_somebody_else_is_refused(place: Supervised):
     """Even to root: its sockets would be theirs."""
     place.state.mkdir()

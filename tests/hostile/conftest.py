@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from needs import unavailable
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "process")]
 pytest.register_assert_rewrite("node_bench", "witness", "judge")
@@ -36,7 +37,7 @@ def small_disk(place: Supervised) -> Iterator[Callable[..., Path]]:
             check=False,
         )
         if done.returncode:
-            pytest.skip("no file system can be mounted here")
+            unavailable("no file system can be mounted here")
         mounts.append(path)
         return path
 

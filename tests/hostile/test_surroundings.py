@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from judge import RENEWAL, start
+from needs import unavailable
 from node_bench import S, Supervised, wait_until
 from witness import Witness
 
@@ -85,7 +86,7 @@ def test_a_full_disk_under_the_store_is_an_outage(place: Supervised, small_disk:
 def counted(place: Supervised) -> Supervised:
     """A node of a user of its own, whose processes are counted; root's are not."""
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
-        pytest.skip("needs root and setpriv, to become a user whose processes are counted")
+        unavailable("needs root and setpriv, to become a user whose processes are counted")
     shutil.chown(place.root, NOBODY, NOBODY)
     place.root.chmod(0o755)
     # The interpreter may lie where only root may look.

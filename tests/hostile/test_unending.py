@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from judge import RENEWAL, start, state_of
+from needs import unavailable
 from node_bench import S, Supervised, is_alive, wait_until
 from tracer import PTRACE_O_TRACEEXIT
 from witness import Witness, cpu_of, start_of
@@ -72,7 +73,7 @@ def frozen_disk(place: Supervised) -> Iterator[Path]:
     )
     for step in steps:
         if shutil.which(step[0]) is None or subprocess.run(step, capture_output=True, check=False).returncode:
-            pytest.skip(f"no file system to freeze: {' '.join(step)} does not work here")
+            unavailable(f"no file system to freeze: {' '.join(step)} does not work here")
     try:
         yield mount
     finally:
@@ -150,7 +151,7 @@ def namespace() -> tuple[str, ...]:
     """A pid namespace of its own, which ends with its first process."""
     words = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
     if shutil.which("unshare") is None or subprocess.run([*words, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("no pid namespace can be made here")
+        unavailable("no pid namespace can be made here")
     return (*words, "sh", "-c", '"$@" & wait', "sh")
 
 

@@ -4,6 +4,7 @@ import os
 import re
 
 import pytest
+from needs import as_root
 from node_bench import InProcess, S, Supervised, wait_until
 
 from chong.store.sqlite import SqliteTaskStore
@@ -90,7 +91,7 @@ def test_a_missing_directory_fails_the_task_and_is_named(given: InProcess):
     assert given.journal() == []
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+@as_root
 def test_a_task_of_a_user_gives_and_takes_large_values(given: InProcess):
     """Parameters, state and result go through the state directory, where the user may not go."""
     task = given.run("given.games", word="w" * 100_000)
@@ -100,7 +101,7 @@ def test_a_task_of_a_user_gives_and_takes_large_values(given: InProcess):
     wait_until(lambda: list(given.paths.runs.iterdir()) == [], "the release")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+@as_root
 def test_a_deaf_task_of_a_user_is_ended_like_any_other(given: InProcess):
     """By signals of the supervisor's, to a group that is no longer its own user's."""
     task_id = given.submit("given.games.deaf")

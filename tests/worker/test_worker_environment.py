@@ -7,12 +7,12 @@ import signal
 from pathlib import Path
 
 import pytest
+from needs import as_root
 from worker_bench import Node, is_alive, wait_until
 
 from chong.worker.account import account_of
 from chong.worker.runfile import write_file
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
 GAMES = account_of("games") if os.geteuid() == 0 else None
 
 

@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from needs import unavailable
 from worker_bench import is_alive, is_readable, kill, start_holder, wait_until
 
 from chong.worker.options import Options
@@ -315,7 +316,7 @@ def test_a_stranger_in_the_backlog_waits_and_is_passed_over(node):
 def test_a_foreign_user_is_turned_away(node):
     """Even where the file's rights would let it in, nobody else may start programs as us."""
     if os.getuid() != 0:
-        pytest.skip("needs root to become somebody else")
+        unavailable("needs root to become somebody else")
     node.start()
     node.root.chmod(0o755)
     wait_until(node.catalogue_path.exists, "the imports")
