@@ -14,7 +14,7 @@ Rules for all methods:
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Self
+from typing import Protocol, Self
 
 from chong.store.model import (
     Beat,
@@ -36,6 +36,15 @@ from chong.store.model import (
 )
 from chong.store.query import TaskQuery
 from chong.store.states import Status
+
+
+class Bell(Protocol):
+    """For one thread; it may stay silent, and never fails."""
+
+    def wait(self, timeout: float) -> bool:
+        """Whether it rang within so many seconds."""
+
+    def close(self) -> None: ...
 
 
 class TaskStore(ABC):
@@ -196,6 +205,11 @@ class TaskStore(ABC):
 
         Open means not finished and not under somebody's running claim; no command is given to two callers.
         """
+
+    def bell(self, node: str) -> Bell | None:
+        """Something that rings when a command for a task of this node is stored; None where there is only polling."""
+        del node
+        return None
 
     @abstractmethod
     def complete_command(self, command_id: str, outcome: str, detail: str | None = None) -> None:

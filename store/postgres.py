@@ -11,6 +11,7 @@ from chong.store.codec import NATIVE, Codec
 from chong.store.errors import Refused, StoreUnavailable
 from chong.store.model import Beat, Command, Save, TaskSnapshot
 from chong.store.partitions import keep_months
+from chong.store.postgres_bell import Bell
 from chong.store.postgres_saving import SaveBatch
 from chong.store.postgres_session import Connection, Pool, Statements, parsed
 from chong.store.queries import load_queries, with_percent
@@ -60,7 +61,8 @@ class PostgresTaskStore(TableStore):
         self._dialect = SERVER_CLOCK if clock is None else dialect(":now::timestamptz")
         super().__init__(self._dialect)
         self._create = create
-        parts = parsed(address)
+        self._bells: list[Bell] = []
+        self._parts = parts = parsed(address)
         self._calls = Pool(parts, deadline=deadline, clock=clock, check=self._recognise)
         # A connection of their own: renewals wait for no other call of this process.
         self._renewals = Pool(parts, deadline=deadline, size=1, clock=clock, check=self._recognise)
@@ -76,6 +78,8 @@ class PostgresTaskStore(TableStore):
             raise
 
     def close(self) -> None:
+        for bell in self._bells:
+            bell.close()
         self._calls.close()
         self._renewals.close()
 
@@ -168,6 +172,11 @@ class PostgresTaskStore(TableStore):
             known = db.execute(self._queries["submit_command"], self._codec.command_to_columns(command))
         if not known.fetchall():
             raise Refused(f"no task {command.task_id}: nothing to {command.action}")
+
+    def bell(self, node: str) -> Bell:
+        made = Bell(self._parts, node)
+        self._bells.append(made)
+        return made
 
     def claim_commands(self, node: str, term: str, *, lease: timedelta, limit: int = 100) -> list[Command]:
         with self._writing() as db:

@@ -14,20 +14,30 @@ class Ticker:
     def __init__(self, name: str, act: Callable[[], float], *, on_fault: Callable[[BaseException], None]) -> None:
         self._act = act
         self._on_fault = on_fault
-        self._ended = threading.Event()
+        self._is_ended = False
+        self._woken = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
+    def nudge(self) -> None:
+        """Act now, not only when the pause is over; from any thread."""
+        self._woken.set()
+
     def close(self, timeout: float) -> None:
-        self._ended.set()
+        self._is_ended = True
+        self._woken.set()
         if self._thread.is_alive():
             self._thread.join(timeout)
 
     def _run(self) -> None:
         pause = 0.0
-        while not self._ended.wait(pause):
+        while True:
+            self._woken.wait(pause)
+            self._woken.clear()
+            if self._is_ended:
+                return
             try:
                 pause = self._act()
             except BaseException as error:  # noqa: BLE001 - it is passed on, whatever it is

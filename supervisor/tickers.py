@@ -3,11 +3,12 @@
 They look at what they are given and hand over; nothing about tasks is decided here.
 """
 
+from collections.abc import Callable
 from functools import partial
 
 import structlog
 
-from chong.store.contract import TaskStore
+from chong.store.contract import Bell, TaskStore
 from chong.supervisor.commands import CommandPoller
 from chong.supervisor.leases import LeaseKeeper
 from chong.supervisor.logbounds import GENERATION_LOG_MAX, LogBounds
@@ -19,6 +20,9 @@ from chong.supervisor.sampler import EVERY_SECONDS, Sampler
 from chong.supervisor.settings import Settings
 from chong.supervisor.tasks import Tasks
 from chong.supervisor.ticker import Ticker
+
+BELL_SECONDS = 1.0
+"""For so long its thread may not notice that the node ends."""
 
 
 class Tickers:
@@ -70,7 +74,6 @@ class Tickers:
         )
         acts = (
             ("chong-leases", self.keeper.renew),
-            ("chong-commands", poller.poll),
             ("chong-sampler", sampler.sample),
             *retentions(
                 settings,
@@ -80,4 +83,13 @@ class Tickers:
             ),
         )
         self.bounding = Ticker("chong-log-bounds", self.bounds.look, on_fault=loop.fail)
-        self.all = [Ticker(name, act, on_fault=loop.fail) for name, act in acts]
+        commands = Ticker("chong-commands", poller.poll, on_fault=loop.fail)
+        self.all = [*(Ticker(name, act, on_fault=loop.fail) for name, act in acts), commands]
+        if (bell := store.bell(settings.node)) is not None:
+            self.all.append(Ticker("chong-bell", partial(_listen, bell, commands.nudge), on_fault=loop.fail))
+
+
+def _listen(bell: Bell, on_ring: Callable[[], None]) -> float:
+    if bell.wait(BELL_SECONDS):
+        on_ring()
+    return 0.0

@@ -422,7 +422,8 @@ WHERE t.id IN (
 ORDER BY t.id
 
 -- name: submit_command
--- A request for a task that exists; one that is there already is left alone. Gives whether the task exists.
+-- A request for a task that exists, and the node's bell; one that is there already is left alone. Gives whether the
+-- task exists.
 WITH task AS (
     SELECT id, node FROM tasks WHERE id = :task_id::uuid FOR KEY SHARE
 ),
@@ -431,7 +432,8 @@ asked AS (
     SELECT :id, task.id, task.node, :action, :issued_by, :issued_at, :reason FROM task
     ON CONFLICT (id) DO NOTHING
 )
-SELECT 1 AS known FROM task UNION ALL SELECT 1 FROM commands WHERE id = :id
+SELECT pg_notify('chong_' || left(encode(sha256(convert_to(task.node, 'UTF8')), 'hex'), 40), '')::text AS rung FROM task
+UNION ALL SELECT '' FROM commands WHERE id = :id
 
 -- name: claim_commands
 -- Open requests for a node's tasks, oldest first, that nobody else is claiming now, under a term's claim.

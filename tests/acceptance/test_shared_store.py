@@ -2,6 +2,7 @@
 
 import re
 import signal
+import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -80,6 +81,15 @@ def test_what_runs_anywhere_is_seen_and_controlled_from_anywhere(fleet: Enter, o
         assert (task.status, stop.by) == (S.STOPPED, "olga")
         moments = [stop.asked_at, stop.delivered_at, stop.acknowledged_at, stop.effective_at]
         assert all(earlier <= later for earlier, later in pairwise(moments)), moments
+
+
+def test_a_command_rings_at_its_node(fleet: Enter, outside: Supervised):
+    """The node would look for commands once in a minute; the bell wakes it."""
+    node = fleet("--node", "one", "--poll-seconds", "60")
+    task_id = node.begun("hold")
+    asked = time.monotonic()
+    assert outside.cli("stop", task_id, "--wait").code == 0
+    assert time.monotonic() - asked < 30
 
 
 def test_a_submission_outside_its_buckets_is_refused_and_names_the_owner(fleet: Enter):

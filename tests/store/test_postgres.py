@@ -8,7 +8,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -16,10 +17,10 @@ import pytest
 from pg_server import Databases, Server, url_of
 from psycopg import conninfo
 
-from chong.store.errors import ConfigurationError, StoreError, StoreUnavailable
+from chong.store.errors import ConfigurationError, Refused, StoreError, StoreUnavailable
 from chong.store.open import check_address, open_store
 from chong.store.postgres import PostgresTaskStore
-from chong.store.specimens import TERM, TTL, read, stored_queued, stored_run
+from chong.store.specimens import TERM, TTL, read, request, stored_queued, stored_run, task_id
 
 DEADLINE = 1.0
 LIMIT = 20.0
@@ -180,6 +181,36 @@ class TestConnections:
                 os._exit(7 if "after the fork" in str(error) else 8)
             os._exit(9)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+class TestBell:
+    def test_it_rings_for_its_node_alone(self, store, database):
+        """At once after it was connected too: what came before may have rung for nobody."""
+        run = stored_run(store)
+        with closing(store.bell(run.node)) as bell, closing(store.bell("elsewhere")) as other:
+            assert [each.wait(0.0) for each in (bell, other)] == [True, True]
+            assert [each.wait(0.0) for each in (bell, other)] == [False, False]
+            store.submit_command(request(1, run))
+            assert bell.wait(LIMIT) is True
+            assert other.wait(0.0) is False
+
+    def test_it_comes_back_after_a_lost_connection(self, store, database):
+        """It stays silent meanwhile, and does not fail."""
+        run = stored_run(store)
+        with closing(store.bell(run.node)) as bell:
+            bell.wait(0.0)
+            execute(database, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+            assert bell.wait(1.0) is False
+            assert bell.wait(1.0) is True
+
+    def test_it_rings_only_when_the_command_is_stored(self, store):
+        """One that is refused rings nowhere."""
+        run = stored_run(store)
+        with closing(store.bell(run.node)) as bell:
+            bell.wait(0.0)
+            with pytest.raises(Refused):
+                store.submit_command(replace(request(1, run), task_id=task_id(404)))
+            assert bell.wait(0.1) is False
 
 
 class TestAddresses:

@@ -26,6 +26,18 @@ def test_a_ticker_repeats_until_it_is_closed():
     ticker.close(10)
 
 
+def test_a_nudge_cuts_the_pause_short():
+    """Also one that came while it acted."""
+    turns = threading.Semaphore(0)
+    ticker = Ticker("test", lambda: turns.release() or 3600.0, on_fault=pytest.fail)
+    ticker.start()
+    for _ in range(3):
+        assert turns.acquire(timeout=10)
+        ticker.nudge()
+    assert turns.acquire(timeout=10)
+    ticker.close(10)
+
+
 def test_a_ticker_that_fails_says_so():
     """Once, with the error."""
     told = []
