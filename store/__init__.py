@@ -1,5 +1,6 @@
 """What chong keeps: tasks, their trail, leases and commands, behind one contract."""
 
+import importlib
 from typing import TYPE_CHECKING
 
 from chong.store.buckets import BucketPolicy, format_buckets, parse_buckets
@@ -11,6 +12,7 @@ from chong.store.errors import (
     Refused,
     StoreError,
     StoreUnavailable,
+    TablesMissing,
     UniqueKeyTaken,
 )
 from chong.store.ids import new_id
@@ -44,6 +46,7 @@ from chong.store.states import FINAL, RUNS, WAITING, Status
 
 if TYPE_CHECKING:
     from chong.store.memory import InMemoryTaskStore
+    from chong.store.postgres import PostgresTaskStore
     from chong.store.sqlite import SqliteTaskStore
 
 __all__ = [
@@ -69,6 +72,7 @@ __all__ = [
     "LeaseGrant",
     "NodeRecord",
     "Note",
+    "PostgresTaskStore",
     "Progress",
     "Refused",
     "Save",
@@ -77,6 +81,7 @@ __all__ = [
     "StopMoments",
     "StoreError",
     "StoreUnavailable",
+    "TablesMissing",
     "TaskQuery",
     "TaskRecord",
     "TaskSnapshot",
@@ -92,14 +97,16 @@ __all__ = [
 ]
 
 
+_ON_DEMAND = {
+    "InMemoryTaskStore": "chong.store.memory",
+    "PostgresTaskStore": "chong.store.postgres",
+    "SqliteTaskStore": "chong.store.sqlite",
+}
+
+
 def __getattr__(name: str) -> object:
-    # Loaded on demand: sqlite3 is a third of what a short-lived command would otherwise import.
-    if name == "InMemoryTaskStore":
-        from chong.store.memory import InMemoryTaskStore  # noqa: PLC0415
-
-        return InMemoryTaskStore
-    if name == "SqliteTaskStore":
-        from chong.store.sqlite import SqliteTaskStore  # noqa: PLC0415
-
-        return SqliteTaskStore
-    raise AttributeError(f"module 'chong.store' has no attribute {name!r}")
+    # Loaded on demand: sqlite3 is a third of what a short-lived command would otherwise import, and the driver of
+    # PostgreSQL need not be there.
+    if name not in _ON_DEMAND:
+        raise AttributeError(f"module 'chong.store' has no attribute {name!r}")
+    return getattr(importlib.import_module(_ON_DEMAND[name]), name)

@@ -2,6 +2,7 @@
 
     ChongError
     ├── ConfigurationError      wrong usage or settings: nothing was done
+    │   └── TablesMissing       the database is there, and has no tables of chong yet
     ├── Refused                 a well-formed request that cannot be granted now
     │   └── UniqueKeyTaken      an unfinished task already has this unique key
     └── StoreError
@@ -18,6 +19,10 @@ class ChongError(Exception):
 
 class ConfigurationError(ChongError):
     """The usage or the configuration is wrong; says what was expected and what was got."""
+
+
+class TablesMissing(ConfigurationError):  # noqa: N818
+    """A database without tables of chong, or with older ones, was opened by somebody who does not make them."""
 
 
 class Refused(ChongError):  # noqa: N818 - it reads as what happened

@@ -9,7 +9,7 @@ from typing import Any, cast
 import psycopg
 from psycopg import errors
 
-from chong.store.errors import ConfigurationError, StoreUnavailable
+from chong.store.errors import ConfigurationError, StoreUnavailable, TablesMissing
 from chong.store.postgres_session import Connection
 from chong.store.queries import load_script
 from chong.store.schema import OLDEST_CODE, SCHEMA_VERSION
@@ -33,7 +33,7 @@ def recognise(connection: Connection, label: str, *, create: bool) -> None:
                 if found is None
                 else f"has schema {found['schema_version']}, this code needs {SCHEMA_VERSION}"
             )
-            raise ConfigurationError(f"store {label} {wanted}: run `chong migrate`, or start a supervisor")
+            raise TablesMissing(f"store {label} {wanted}: run `chong migrate`, or start a supervisor")
         migrate(connection, label)
         found = _deployment(connection)
     if found is not None and found["oldest_code"] > SCHEMA_VERSION:

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from chong.store.buckets import format_buckets
-from chong.store.errors import ConfigurationError
+from chong.store.errors import ConfigurationError, TablesMissing
 from chong.store.open import file_of, open_store
 from chong.supervisor.files import check_private
 from chong.supervisor.identity import check_identity
@@ -20,12 +20,17 @@ def preflight(settings: Settings, url: str) -> str:
     for directory in (paths.state, paths.runtime):
         check_private(directory)
     check_identity(paths.identity, settings.node)
-    new = _new_file(url, paths.state)
-    policy = settings.agreed_policy(None if new else _recorded_buckets(url))
+    is_new, recorded = _new_file(url, paths.state) is not None, None
+    if not is_new:
+        try:
+            recorded = _recorded_buckets(url)
+        except TablesMissing:
+            is_new = True
+    policy = settings.agreed_policy(recorded)
     owned = "all" if settings.owned_buckets is None else format_buckets(settings.owned_buckets)
     return (
         f"ok: node {settings.node}, {owned} of {policy.num_buckets} buckets, state directory {paths.state}, "
-        f"store {'to be made' if new else 'found'}; task modules are not tried"
+        f"store {'to be made' if is_new else 'found'}; task modules are not tried"
     )
 
 

@@ -181,6 +181,8 @@ def test_migrate_makes_the_tables_and_records_the_number_of_buckets(outside: Sup
         missing = outside.cli("ps")
         assert (missing.code, missing.err.count("\n")) == (2, 1)
         assert "run `chong migrate`" in missing.err
+        checked = outside.refuse("--state-dir", str(outside.state), "--check")
+        assert (checked.code, "store to be made" in checked.out) == (0, True), checked.err
         for _ in range(2):
             made = outside.cli("--num-buckets", "32", "migrate")
             assert (made.code, made.out.partition(": ")[2]) == (0, "schema 3, 32 buckets\n"), made.err
