@@ -13,7 +13,8 @@ from chong.supervisor.events import Answered, Checkpointed, FailureArrived, Happ
 from chong.supervisor.verdict import Result
 from chong.worker.failure import MESSAGE_LIMIT, TRACEBACK_LIMIT
 from chong.worker.result import INT_LIMIT, RESULT_LIMIT, STATE_LIMIT, encode_result, encode_state
-from chong.worker.wire import Down, ProtocolError, Up, UpFrame
+from chong.worker.runfile import HELD_BACK
+from chong.worker.wire import FRAME_LIMIT, Down, ProtocolError, Up, UpFrame
 
 CAUSE_LIMIT = 200
 FAILURE_FILE_LIMIT = 6 * TRACEBACK_LIMIT  # escaped in JSON, a character may take six
@@ -56,6 +57,14 @@ def state_of(frame: UpFrame, run_dir: Path) -> str | None:
     if "state" not in frame.body and "state_file" not in frame.body:
         return None
     return _checked(encode_state, _value(frame.body, "state", "state_file", run_dir, STATE_LIMIT))
+
+
+def held_back(run_dir: Path) -> bytes | None:
+    """The checkpoint that a run had not sent yet when it ended: a frame like others, old if a later one was sent."""
+    try:
+        return _read_plain(run_dir / HELD_BACK, FRAME_LIMIT + 1)
+    except OSError:
+        return None
 
 
 def time_of(frame: UpFrame) -> datetime:

@@ -15,7 +15,7 @@ from chong.supervisor import events as e
 from chong.supervisor.adopted import reap_adopted
 from chong.supervisor.containment import Containment
 from chong.supervisor.forkservers import Found
-from chong.supervisor.frames import interpret, state_of, time_of
+from chong.supervisor.frames import held_back, interpret, state_of, time_of
 from chong.supervisor.generation import Generation, Message
 from chong.supervisor.generations import Generations
 from chong.supervisor.listeners import Listener
@@ -307,6 +307,8 @@ class Processes:
             return
         channel.has_ended = True
         self._read_to_end(channel)
+        if (data := held_back(self._paths.run_dir(run))) is not None:
+            self._on_frame(channel, data)
         self._loop.forget(channel.fileno())
         self._loop.forget(channel.pidfd)
         if run in self._abandoned:

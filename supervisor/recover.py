@@ -20,9 +20,11 @@ from chong.store.model import NodeRecord, Note, TaskSnapshot, TermRecord, Transi
 from chong.store.query import MAX_LIMIT, TaskQuery
 from chong.store.states import RUNS, WAITING, Status
 from chong.supervisor.claim import claim_of
+from chong.supervisor.frames import held_back
 from chong.supervisor.paths import Paths
 from chong.supervisor.submission import Submission
 from chong.supervisor.verdict import ProcessEnd, usage_of
+from chong.worker.wire import ProtocolError, decode_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,11 +264,22 @@ class Remains:
         return self.code is None and not self.oom and self.signal in {None, signal.SIGTERM, signal.SIGKILL}
 
 
+def _newer(data: bytes | None, frames: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """What was held back, unless it left after all."""
+    try:
+        if data is None or decode_up(data).number <= max((decode_up(frame).number for frame in frames), default=0):
+            return ()
+    except ProtocolError:
+        return ()  # junk: what else remains decides
+    return (data,)
+
+
 def read_remains(run_dir: Path) -> Remains | None:
     """None when there are none, or when they cannot be read: then the outcome stays unknown."""
     try:
         content: Any = json.loads((run_dir / "remains.json").read_text(encoding="utf-8"))
         frames = tuple(json.dumps(frame, ensure_ascii=False).encode() for frame in content["frames"])
+        frames += _newer(held_back(run_dir), frames)
         at = datetime.fromtimestamp(content["at"], UTC)
         return Remains(
             content["code"],

@@ -269,13 +269,14 @@ def kept(ctx, gate):
     open(gate + ".begun", "w").close()
     while not os.path.exists(gate):
         time.sleep(0.01)
-    ctx.checkpoint(state={"page": 7})
+    for page in range(8):
+        ctx.checkpoint(state={"page": page})
     time.sleep(600)
 """
 
 
 def test_a_state_that_nobody_heard_is_there_for_the_next_attempt(place: Supervised):
-    """It was reported after the supervisor's death, and no other one came in time."""
+    """It was the last of several in a row, after the supervisor's death, and no other one came in time."""
     (place.root / "kept.py").write_text(KEPT)
     node = place.start("--tasks", "kept")
     gate = node.root / "open"

@@ -62,6 +62,25 @@ def test_a_checkpoints_state_reaches_the_next_attempt(shared: InProcess, size):
     wait_until(lambda: not list(shared.paths.checkpoints.glob(f"*{task.id}*")), "end of the kept state")
 
 
+@pytest.mark.parametrize("size", [10, 200 * 1024])
+@pytest.mark.parametrize(
+    "end",
+    [
+        "os._exit(3)",
+        "os.kill(os.getpid(), 9)",
+        "time.sleep(60)",
+        "ctx.sleep(60)",
+        "1 / 0",
+        "time.sleep(0.2); os._exit(3)",
+    ],
+)
+def test_the_newest_state_counts_however_the_attempt_ends(shared: InProcess, end: str, size: int):
+    """Also when it had not left the worker yet: no finished work is done again."""
+    task = shared.run("stateful.burst", end=end, size=size)
+    assert task.outcome == {"page": 4, "length": size}
+    wait_until(lambda: not list(shared.paths.runs.glob(f"*{task.id}*")), "the end of the runs' directories")
+
+
 def test_two_retries_are_three_attempts(shared: InProcess):
     """Each with its own log, in the one trail of the task."""
     task = shared.run("fails.twice")
