@@ -54,7 +54,7 @@ def answered(step: Step, answered: e.Answered) -> None:
         stop = state.task.stop
         if step.status is Status.STOPPING and stop is not None and stop.acknowledged_at is None:
             moments = step.stop_moments(acknowledged_at=step.event.at)
-            step.move(Status.STOPPING, reason="acknowledged at a checkpoint", stop=moments)
+            step.move(Status.STOPPING, reason="acknowledged by the task", stop=moments)
     elif answered.kind is Down.PAUSE and step.status is Status.PAUSING and answered.number == state.pause_number:
         step.know(used=state.running_time(step.event.clock), since=None)
         step.do(e.Disarm(e.TimerName.TIMEOUT))

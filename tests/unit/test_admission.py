@@ -98,7 +98,7 @@ class TestCatalogue:
         [
             ("biling.sync", {"broken": "no x"}, "unknown task 'biling.sync', did you mean 'billing.sync'?"),
             ("zzz", {}, "unknown task 'zzz'"),
-            ("zzz", {"broken": "no x"}, "unknown task 'zzz'; module broken failed: no x"),
+            ("zzz", {"broken": "no x"}, "unknown task 'zzz'; a module could not be imported, see chong tasks"),
             ("zzz", {"a": "no x", "b": "no y"}, "unknown task 'zzz'; 2 modules could not be imported, see chong tasks"),
             ("b.zzz", {"a": "no x", "b": "no y"}, "unknown task 'b.zzz'; module b failed: no y"),
             ("mail.out", {"acme.mail_tasks": "no x", "b": "no y"},
