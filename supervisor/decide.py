@@ -57,6 +57,7 @@ _RULES: Rules = {
     e.Answered: runs.answered,
     e.ResultArrived: runs.result_arrived,
     e.FailureArrived: runs.failure_arrived,
+    e.WorkerEnded: runs.worker_ended,
     e.Exited: runs.exited,
     e.Asked: requests.asked,
     e.GiveUpStart: starts.give_up_start,

@@ -37,7 +37,8 @@ class Message:
 class Generation:
     """Owns the connection, the leash's write end and the forkserver's pidfd.
 
-    Usable before its hello: orders wait in the socket. `served` are the terms that had runs forked from it before.
+    Usable before its hello: orders wait in the socket. `served` are the terms that had runs forked from it before,
+    `heard` is how many messages have come from it.
     """
 
     def __init__(self, number: int, path: Path, connection: socket.socket) -> None:
@@ -47,6 +48,7 @@ class Generation:
         self.protocol: int | None = None
         self.served: frozenset[str] = frozenset()
         self.catalogue: Path | None = None
+        self.heard = 0
         self._connection = connection
         self._pidfd = -1
         self._leash = -1
@@ -126,6 +128,10 @@ class Generation:
             except ConnectionResetError:
                 continue  # told once, before what is queued; the end follows
 
+    @property
+    def is_closed(self) -> bool:
+        return self._connection.fileno() < 0
+
     def is_alive(self) -> bool:
         """Whether the process exists; before its hello nobody knows it, then it counts as alive."""
         if self._pidfd < 0:
@@ -179,6 +185,7 @@ class Generation:
         data, ancillary, flags, _ = self._connection.recvmsg(FRAME_LIMIT + 1, space, socket.MSG_CMSG_CLOEXEC)
         if not data:
             raise EOFError
+        self.heard += 1
         descriptors = array.array("i")
         for level, kind, content in ancillary:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):

@@ -13,6 +13,7 @@ from chong.store.errors import Refused
 from chong.supervisor.catalogue import Catalogue, read_catalogue
 from chong.supervisor.child import Child
 from chong.supervisor.containment import Containment
+from chong.supervisor.doubts import Doubts
 from chong.supervisor.forkservers import keep_trials, next_number, start_forkserver
 from chong.supervisor.generation import Generation, Message
 from chong.supervisor.listeners import ForkserverListener, RunKeeper
@@ -55,6 +56,7 @@ class Generations:
         self._children: dict[int, Child] = {}
         self._generations: dict[int, Generation] = {}
         self._reloads = Reloads()
+        self.doubts = Doubts(loop, listener, self.kill)
         self._ending = False
 
     def __contains__(self, generation: Generation) -> bool:
@@ -230,7 +232,7 @@ class Generations:
     def _on_report(self, generation: Generation, message: Message) -> None:
         if message.op is Report.HELLO:
             self._on_hello(generation, message)
-        else:
+        elif message.op is not Report.PONG:  # to have come is all that it says
             self._runs.reported(generation, message)
 
     def _on_hello(self, generation: Generation, hello: Message) -> None:

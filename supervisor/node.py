@@ -179,6 +179,9 @@ class Node:
     def forkserver_not_understood(self, generation: int, error: Exception) -> None:
         self._log.error("forkserver_not_understood", generation=generation, error=str(error))
 
+    def forkserver_stuck(self, generation: int, seconds: float) -> None:
+        self._log.error("forkserver_stuck", generation=generation, seconds=seconds)
+
     def forkserver_gone(self, generation: int, *, expected: bool, restart_in: float | None) -> None:
         if expected:
             self._log.info("generation_ended", generation=generation)

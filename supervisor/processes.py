@@ -32,6 +32,8 @@ from chong.worker.wire import Order, ProtocolError, Report, Up, decode_up
 REAP_PERIOD = 1.0
 REAP_LAST = 0.5
 LEFT_POLL = 0.02
+EXIT_SECONDS = 1.0
+"""After the worker's end; a forkserver that has not told the exit of the run by then is asked whether it is there."""
 DESCRIPTORS_OF_A_RUN = 2
 FRAMES_A_TURN = 100
 FRAMES_UNSTORED = 1000
@@ -170,6 +172,8 @@ class Processes:
         channel = self._channels[run]
         self._read.add(run)
         self._loop.watch(channel.fileno(), partial(self._read_some, channel))
+        if run not in self._orphans:
+            self._loop.watch(channel.pidfd, partial(self._worker_ended, channel))
         self._read_some(channel)
         early = self._early_exits.pop(run, None)
         if early is not None:
@@ -320,7 +324,19 @@ class Processes:
             self._abandoned.discard(run)
             self.release(run)
             return
-        self._listener.happened(run, e.Exited(exit_), f"{run}.exit", exit_.at)
+        seen = [at for at in (exit_.at, channel.worker_ended_at) if at is not None]
+        self._listener.happened(run, e.Exited(exit_), f"{run}.exit", min(seen, default=None))
+
+    def _worker_ended(self, channel: RunChannel) -> None:
+        """By our own look: its forkserver sees it, too, and tells the exit when nothing of the run is left."""
+        if self._channels.get(channel.run) is channel and channel.sees_end():
+            self._listener.happened(channel.run, e.WorkerEnded(), f"{channel.run}.ended", channel.worker_ended_at)
+            self._loop.later(EXIT_SECONDS, partial(self._await_exit, channel))
+
+    def _await_exit(self, channel: RunChannel) -> None:
+        if self._channels.get(channel.run) is channel and not channel.has_ended and channel.run not in self._orphans:
+            self.generations.doubts.ask(self._homes[channel.run])
+            self._loop.later(EXIT_SECONDS, partial(self._await_exit, channel))
 
     # --- workers whose forkserver died -------------------------------------------------------------------------
 
@@ -334,6 +350,7 @@ class Processes:
     def _orphan_ended(self, channel: RunChannel) -> None:
         if self._channels.get(channel.run) is not channel:
             return
+        self._worker_ended(channel)
         exit_ = exit_of(channel.pidfd)
         if exit_ is None:
             return  # it lives: the loop may call once for a descriptor whose number was another's

@@ -8,7 +8,7 @@ from chong.supervisor import events as e
 from chong.supervisor.requests import ask_pending
 from chong.supervisor.retry import backoff
 from chong.supervisor.step import Step
-from chong.supervisor.task_state import UNKILLABLE, Phase
+from chong.supervisor.task_state import Phase
 from chong.worker.options import Backoff
 
 MAX_REFUSALS = 5
@@ -25,6 +25,7 @@ def slot_free(step: Step, free: e.SlotFree) -> None:
         given_up=False,
         signalled=False,
         killed=False,
+        worker_ended=False,
         used=0.0,
         since=None,
         pid=None,
@@ -37,7 +38,6 @@ def slot_free(step: Step, free: e.SlotFree) -> None:
         started_at=None,
         failure=None,
         forced=False,
-        flags=step.state.task.flags - {UNKILLABLE},
         exit_code=None,
         exit_signal=None,
     )

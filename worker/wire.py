@@ -64,6 +64,7 @@ class Order(StrEnum):
     ATTACH = "attach"  # term (null: serve, but do not count it as served): the answer to hello; the list follows
     SPAWN = "spawn"  # run, task, log, title, memo: fork a worker; idempotent by run
     RELEASE = "release"  # run: its end is stored, reap it
+    PING = "ping"  # say something: `pong`, behind all that was to be said before
     RETIRE = "retire"  # start nothing more, end when nothing is unreleased
 
 
@@ -77,6 +78,7 @@ class Report(StrEnum):
     ATTACHED = "attached"  # the list is complete
     SPAWNED = "spawned"  # run, pid; S and pidfd beside it
     REFUSED = "refused"  # run, reason: the fork failed
+    PONG = "pong"  # the answer to ping
     EXITED = "exited"  # run, its end: code, signal (one of them null) by WNOWAIT, at, cpu_seconds, max_rss_bytes, oom
 
 

@@ -158,7 +158,26 @@ class TestStop:
         assert world.has_slot
         world.fire(TimerName.KILL)
         assert e.SaveState not in kinds(world)
-        assert ended(world, ProcessEnd(signal=9)).status is Status.STOPPED
+        task = ended(world, ProcessEnd(signal=9))
+        assert (task.status, task.flags) == (Status.STOPPED, frozenset())
+
+    @pytest.mark.parametrize(("before", "forced"), [(0, False), (1, True)])
+    def test_signals_after_the_worker_has_ended_are_no_force(self, before, forced):
+        """Nobody has told its exit yet, so the ladder goes on."""
+        world = world_at(LIVE)
+        world.ask(Action.STOP)
+        for name in (TimerName.TERM, TimerName.KILL)[:before]:
+            world.fire(name)
+        world.feed(e.WorkerEnded())
+        for name in (TimerName.TERM, TimerName.KILL)[before:]:
+            world.fire(name)
+        assert ended(world, ProcessEnd(code=0)).forced is forced
+
+    def test_a_worker_that_has_ended_is_in_time(self):
+        """Also when nobody has told its exit before its time-out would have been over."""
+        world = world_at(LIVE)
+        world.feed(e.WorkerEnded())
+        assert TimerName.TIMEOUT not in world.timers
 
     def test_a_paused_task_can_be_stopped(self):
         """The stop reaches it at its checkpoint."""
