@@ -84,7 +84,7 @@ class Node:
 
     def drop(self, task: TaskSnapshot) -> None:
         """A task that had ended before this term."""
-        self._spool.drop(task.id, task.attempt)
+        self.tasks.drop_files(task)
 
     def complain_of_store(self, task_id: str) -> None:
         """The store does not know a task that has run here: it is not run again behind anybody's back."""
@@ -103,7 +103,7 @@ class Node:
         """Leftovers of former terms, whose leases ran out."""
         for task in tasks:
             self._log.warning("task_lost", task=task.id, name=task.name)
-            self._spool.drop(task.id, task.attempt)
+            self.tasks.drop_files(task)
 
     def begin_accepting(self, unsaved: list[Submission]) -> None:
         """From now on runs start. First what a former term had accepted and never stored."""

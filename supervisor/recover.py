@@ -20,6 +20,7 @@ from chong.store.model import NodeRecord, Note, TaskSnapshot, TermRecord, Transi
 from chong.store.query import MAX_LIMIT, TaskQuery
 from chong.store.states import RUNS, WAITING, Status
 from chong.supervisor.claim import claim_of
+from chong.supervisor.files import read_json
 from chong.supervisor.paths import Paths
 from chong.supervisor.submission import Submission
 from chong.supervisor.verdict import ProcessEnd, usage_of
@@ -265,7 +266,7 @@ class Remains:
 def read_remains(run_dir: Path) -> Remains | None:
     """None when there are none, or when they cannot be read: then the outcome stays unknown."""
     try:
-        content: Any = json.loads((run_dir / "remains.json").read_text(encoding="utf-8"))
+        content: Any = read_json(run_dir / "remains.json")
         frames = tuple(json.dumps(frame, ensure_ascii=False).encode() for frame in content["frames"])
         at = datetime.fromtimestamp(content["at"], UTC)
         return Remains(
@@ -277,5 +278,5 @@ def read_remains(run_dir: Path) -> Remains | None:
             usage_of(content),
             content.get("oom") is True,
         )
-    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None

@@ -290,7 +290,9 @@ class TestRemains:
         (tmp_path / "remains.json").write_text(json.dumps(remains, ensure_ascii=False))
         assert Remains(None, 9, START, ('{"n": 1, "kind": "名前"}'.encode(),)) == read_remains(tmp_path)
 
-    @pytest.mark.parametrize("text", [None, "", "[]", "7", "{}", '{"code": 0, "signal": null}', '{"frames": 3}'])
+    @pytest.mark.parametrize(
+        "text", [None, "", "[]", "7", "{}", '{"code": 0, "signal": null}', '{"frames": 3}', "[" * 100_000]
+    )
     def test_without_them_nobody_knows(self, tmp_path, text):
         """Missing, torn or senseless: the outcome is unknown."""
         if text is not None:
