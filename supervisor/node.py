@@ -35,6 +35,7 @@ from chong.supervisor.task_state import TaskState
 from chong.supervisor.tasks import Tasks
 
 PUBLISH_AGAIN = 5.0
+DESYNCED_KEPT = 1000
 
 
 class Node:
@@ -59,6 +60,7 @@ class Node:
         self.registration: Registration
         self.gatekeeper: Gatekeeper
         self.desynced: dict[str, str] = {}
+        """What was seen of the newest tasks that somebody else has written, `DESYNCED_KEPT` at most."""
         self.loop = loop
         self._store = store
         self._spool = spool
@@ -234,7 +236,10 @@ class Node:
     def desync(self, task_id: str, detail: str) -> None:
         """Somebody else wrote the task: stop writing and renewing it, and end its run."""
         self._log.error("task_desynced", task=task_id, detail=detail)
+        self.desynced.pop(task_id, None)  # to its end, among the newest
         self.desynced[task_id] = detail
+        if len(self.desynced) > DESYNCED_KEPT:
+            del self.desynced[next(iter(self.desynced))]
         self._outbox.give_up(task_id)
         self.tasks.unlease(task_id)
         self.tasks.feed(task_id, e.Desynced(detail), f"{task_id}.desynced")
