@@ -15,7 +15,6 @@ from chong.store.contract import TaskStore
 from chong.store.errors import ChongError, Refused, StoreUnavailable
 from chong.store.model import Action, CatalogueEntry, Command, TaskSnapshot
 from chong.supervisor import events as e
-from chong.supervisor import operations
 from chong.supervisor.admission import Admission
 from chong.supervisor.catalogue import Catalogue
 from chong.supervisor.claim import claim_id
@@ -23,11 +22,12 @@ from chong.supervisor.courier import Courier
 from chong.supervisor.gatekeeper import Gatekeeper
 from chong.supervisor.intake import Intake
 from chong.supervisor.loop import Loop
+from chong.supervisor.operations import RequestSettled
 from chong.supervisor.outbox import Outbox
 from chong.supervisor.processes import Processes
 from chong.supervisor.queue import TurnQueue
 from chong.supervisor.registration import Registration
-from chong.supervisor.reloads import Reloaded, Settled
+from chong.supervisor.reloads import Reloaded, ReloadSettled
 from chong.supervisor.schedule import plans_of
 from chong.supervisor.spool import Spool
 from chong.supervisor.submission import Submission
@@ -288,14 +288,14 @@ class Node:
         except StoreUnavailable as error:
             self.loop.call(partial(self._log.warning, "command_not_answered", command=command.id, error=str(error)))
 
-    def reload(self, settled: Settled) -> None:
+    def reload(self, settled: ReloadSettled) -> None:
         """Load the task modules anew, in a generation for all runs from then on; runs under way keep theirs."""
         if self.intake.is_draining:
             settled(Refused("the node is draining and loads no new code"))
         else:
             self.processes.generations.reload(settled)
 
-    def reload_request(self, _: dict[str, Any], settled: operations.Settled) -> None:
+    def reload_request(self, _: dict[str, Any], settled: RequestSettled) -> None:
         """A reload that was asked for over the control socket."""
         self.reload(lambda outcome: settled(asdict(outcome) if isinstance(outcome, Reloaded) else outcome))
 

@@ -8,10 +8,10 @@ import structlog
 from chong.store.errors import ChongError, ConfigurationError, Refused
 from chong.supervisor.control import Answer, failure
 
-Settled = Callable[[dict[str, Any] | ChongError], None]
+RequestSettled = Callable[[dict[str, Any] | ChongError], None]
 """Told what became of a request: the facts of its answer, or why it was refused."""
 
-Operation = Callable[[dict[str, Any], Settled], None]
+Operation = Callable[[dict[str, Any], RequestSettled], None]
 
 
 class Operations:

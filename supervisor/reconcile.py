@@ -11,7 +11,7 @@ from chong.store.model import Lease, TaskSnapshot
 from chong.store.pages import all_tasks
 from chong.store.query import TaskQuery
 from chong.store.states import RUNS
-from chong.supervisor.judge import Watch
+from chong.supervisor.watch import Watch
 
 REASON = "its holder is dead: the lease ran out and nobody renewed it"
 LOOK_SECONDS = 0.25

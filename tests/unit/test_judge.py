@@ -14,8 +14,8 @@ from chong.store.model import Lease
 from chong.store.specimens import START, TERM, TTL, SetClock, read, stored_queued, stored_run
 from chong.store.states import Status
 from chong.supervisor import reconcile as reconcile_module
-from chong.supervisor.judge import Watch
 from chong.supervisor.reconcile import LOOK_SECONDS, REASON, Judge
+from chong.supervisor.watch import Watch
 
 SECONDS = TTL.total_seconds()
 
