@@ -126,7 +126,7 @@ def read_catalogue(path: Path) -> Catalogue:
     """ProtocolError when the file is not there, or is not what a forkserver of this version writes."""
     try:
         return _catalogue_from(read_json(path))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ProtocolError(f"catalogue {path}: expected a forkserver's list of tasks, got {error!r}") from error
 
 

@@ -80,7 +80,10 @@ class Controller:
 
     @property
     def desynced_tasks(self) -> dict[str, str]:
-        """Tasks that another writer has changed, with what was seen; this term no longer writes them."""
+        """Tasks that another writer has changed, with what was seen; this term no longer writes them.
+
+        The newest 1,000 of this term; each is in the log.
+        """
         return dict(self._term.node.desynced)
 
     @property

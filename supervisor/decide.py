@@ -1,7 +1,7 @@
 """What is to be done about an event: (state, event) -> (state, effects), without any process, clock or store.
 
-Each rule answers one happening in every phase. The controller performs the effects in order and feeds what
-comes of them back as events.
+Each rule answers one happening in every phase. `Tasks` performs the effects in order and feeds what comes of
+them back as events.
 """
 
 from collections.abc import Callable, Mapping

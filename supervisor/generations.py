@@ -18,7 +18,7 @@ from chong.supervisor.forkservers import keep_trials, next_number, start_forkser
 from chong.supervisor.generation import Generation, Message
 from chong.supervisor.listeners import ForkserverListener, RunKeeper
 from chong.supervisor.loop import Loop
-from chong.supervisor.reloads import Reloaded, Reloads, Settled
+from chong.supervisor.reloads import Reloaded, Reloads, ReloadSettled
 from chong.supervisor.settings import Settings
 from chong.worker.wire import PROTOCOL_VERSION, Order, ProtocolError, Report
 
@@ -112,7 +112,7 @@ class Generations:
         self._generations[generation.number] = generation
         generation.watch(self._loop, partial(self._receive, generation))
 
-    def reload(self, settled: Settled) -> None:
+    def reload(self, settled: ReloadSettled) -> None:
         """Load the task modules anew. While a generation is coming, all that ask meanwhile get the one after it."""
         if self._ending:
             settled(Refused("the node is going down and loads no new code"))

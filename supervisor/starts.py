@@ -69,10 +69,13 @@ def spawn_refused(step: Step, refused: e.SpawnRefused) -> None:
     refusals = step.state.refusals + 1
     step.know(refusals=refusals)
     reason = f"fork refused: {refused.reason}"[:500]
-    _back_to_queue(step, reason, delay=backoff(Backoff(), refusals, step.event.id) if refusals < MAX_REFUSALS else None)
-    if refusals >= MAX_REFUSALS:
-        step.move(Status.FAILED, failure=Failure(FailureKind.SPAWN_FAILED, "fork", reason))
-        step.know(phase=Phase.ENDED)
+    if refusals < MAX_REFUSALS:
+        _back_to_queue(step, reason, delay=backoff(Backoff(), refusals, step.event.id))
+        return
+    step.drop_pending_pause("too_late", f"the start came to nothing, the task is {Status.FAILED}")
+    _back_to_queue(step, reason, delay=None)
+    step.move(Status.FAILED, failure=Failure(FailureKind.SPAWN_FAILED, "fork", reason))
+    step.know(phase=Phase.ENDED)
 
 
 def forkserver_lost(step: Step, _: e.ForkserverLost) -> None:

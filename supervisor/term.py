@@ -188,7 +188,8 @@ class Term:
                 "reload": self.node.reload_request,
                 "hold": self._gatekeeper.hold_request,
                 "unhold": self._gatekeeper.unhold_request,
-            }
+            },
+            self._log,
         )
 
     def _look_after_directories(self) -> None:

@@ -125,7 +125,7 @@ def take_trials(path: str | None) -> dict[str, Trial]:
         return {}
     try:
         return read_trials(Path(path))
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         complain(f"trials: expected those of another forkserver, got {error!r}")
         return {}
     finally:

@@ -463,6 +463,24 @@ class TestStart:
             delays.append(world.effects[-1].delay)
         assert all(later > earlier * 4 / 3 for earlier, later in itertools.pairwise(delays))
 
+    @pytest.mark.parametrize(
+        ("before", "outcome", "now"), [(0, "refused", "in the queue"), (MAX_REFUSALS - 1, "too_late", "is failed")]
+    )
+    def test_a_pause_whose_fork_is_refused_hears_what_becomes_of_the_task(self, before, outcome, now):
+        """Not that it waits, when it does not wait any more."""
+        world = world_at(QUEUED)
+        world.acknowledge()
+        for _ in range(before):
+            world.give_slot()
+            world.acknowledge(2)
+            world.answer_spawn(refused="no memory")
+        world.give_slot()
+        world.acknowledge(2)
+        world.ask(Action.PAUSE)
+        world.answer_spawn(refused="no memory")
+        (end,) = world.effects[0].completes
+        assert (end.outcome, now in end.detail) == (outcome, True)
+
     def test_a_start_forgives_refusals(self):
         """The count is of refusals in a row."""
         assert world_at(LIVE).state.refusals == 0
