@@ -24,15 +24,15 @@ def place() -> Iterator[Supervised]:
 
 @pytest.fixture
 def small_disk(place: Supervised) -> Iterator[Callable[..., Path]]:
-    """Makes a file system of a few MiB at a path within the node's root."""
+    """Makes a file system of a few MiB at a path within the node's root, with so many inodes, or any number."""
     mounts: list[Path] = []
 
-    def make(name: str, size: str = "1M") -> Path:
+    def make(name: str, size: str = "1M", inodes: int = 0) -> Path:
         path = place.root / name
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.chmod(0o700)
         done = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "chong-test", str(path)],
+            ["mount", "-t", "tmpfs", "-o", f"size={size},nr_inodes={inodes},mode=700", "chong-test", str(path)],
             capture_output=True,
             check=False,
         )

@@ -62,6 +62,14 @@ def title_of(pid: int) -> str:
         return ""
 
 
+def whole_lines(path: Path) -> list[str]:
+    """Of a file that may be written at this moment: the last line may be there in part."""
+    try:
+        return path.read_text(errors="replace").split("\n")[:-1]
+    except FileNotFoundError:
+        return []
+
+
 def seconds(earlier: Any, later: Any) -> float:
     return (later - earlier).total_seconds()
 
@@ -147,11 +155,7 @@ class Bench:
         return wait_until(lambda: self.notes(task_id).get(kind), f"note {kind}")
 
     def journal(self, word: str | None = None) -> list[dict[str, Any]]:
-        try:
-            lines = self.journal_path.read_text().splitlines()
-        except FileNotFoundError:
-            return []
-        entries = [json.loads(line) for line in lines]
+        entries = [json.loads(line) for line in whole_lines(self.journal_path)]
         return [entry for entry in entries if word in (None, entry["word"])]
 
     def wait_for_word(self, task_id: str, word: str = "begin") -> dict[str, Any]:
@@ -337,6 +341,8 @@ class Supervised(Bench):
     def __init__(self) -> None:
         super().__init__()
         self.supervisors: list[subprocess.Popen[bytes]] = []
+        self.log_path = self.root / "supervisor.log"
+        self._begins = 0
 
     @property
     def supervisor(self) -> subprocess.Popen[bytes]:
@@ -369,8 +375,8 @@ class Supervised(Bench):
             "never",
             *options,
         ]
-        with (self.root / "supervisor.log").open("ab") as log:
-            offset = log.tell()
+        with self.log_path.open("ab") as log:
+            self._begins = log.tell()
             process = subprocess.Popen(
                 [*within, sys.executable, "-m", "chong.supervisor.main", *map(str, words)],
                 stdin=subprocess.DEVNULL,
@@ -383,20 +389,24 @@ class Supervised(Bench):
         if files is not None:
             resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (files, files))
         if wait:
-            wait_until(lambda: self._is_serving(offset), "a supervisor that takes work")
+            self.wait_until_serving()
         return self
 
-    def _is_serving(self, offset: int) -> bool:
+    def wait_until_serving(self) -> None:
+        """Until the last term takes work."""
+        wait_until(self._is_serving, "a supervisor that takes work")
+
+    def _is_serving(self) -> bool:
         assert self.supervisor.poll() is None, self.log()
-        said = self.log()[offset:]
-        return '"accepting"' in said and '"generation_ready"' in said
+        said = self.log_path.read_bytes()[self._begins :]
+        return b'"accepting"' in said and b'"generation_ready"' in said
 
     def log(self) -> str:
-        return (self.root / "supervisor.log").read_text(errors="replace")
+        return self.log_path.read_text(errors="replace")
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        whole = self.log().split("\n")[:-1]
-        return [json.loads(line) for line in whole if line.startswith("{") and f'"{name}"' in line]
+        found = whole_lines(self.log_path)
+        return [json.loads(line) for line in found if line.startswith("{") and f'"{name}"' in line]
 
     def kill(self) -> None:
         """SIGKILL to the supervisor."""
