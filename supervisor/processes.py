@@ -78,20 +78,15 @@ class Processes:
                 self._early_exits[run] = told_exit(worker)
         return memos
 
-    @property
-    def attached(self) -> frozenset[str]:
-        """The runs that have a channel here."""
-        return frozenset(self._channels)
+    def close(self) -> None:
+        """Let go of what is left, at once. Workers end; a forkserver without unreleased runs does too.
 
-    def close(self, *, is_leaving: bool = False) -> None:
-        """Let go of what is left, at once. Workers end, unless the term leaves them to their forkservers.
-
-        A forkserver without unreleased runs ends. One whose runs' ends are not all stored is only left alone: it keeps
-        them for the next term, by its hold time at most.
+        One whose runs' ends are not all stored is only left alone: it keeps them for the next term, by its hold
+        time at most.
         """
         keepers = {home.number for home in self._homes.values()}
         for run, channel in list(self._channels.items()):
-            if not channel.has_ended and not is_leaving:
+            if not channel.has_ended:
                 self.signal(run, signal.SIGKILL, group=True)
                 self.signal(run, signal.SIGKILL, group=False)
             self._drop_channel(run)

@@ -75,7 +75,6 @@ class Term:
         self._store = store
         self._log = log.bind(node=settings.node, term=self.name)
         self._met: Future[None] = Future()
-        self._has_met = False  # `_met` is done as well when the store is found to be away
         # Frames of this attach must have higher numbers than those of any before: the boot-time clock only rises.
         self._epoch = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
         self._ttl = timedelta(seconds=settings.lease_seconds)
@@ -145,7 +144,7 @@ class Term:
             self._contain()
             memos, scene = self._attach(self._lock)
             self._last.callback(self.tickers.bounds.look)  # what ended with the node was not looked at since
-            self._last.callback(self._let_processes_go)
+            self._last.callback(self._processes.close)
             self._clear_groups(scene)
             self._takeover = Takeover(self.name, self._epoch, paths, memos)
             self._registration = Registration(
@@ -270,7 +269,6 @@ class Term:
     def _store_met(self, findings: Findings) -> None:
         self.node.adopt_buckets(findings.num_buckets)
         self._takeover.carry_out(findings, self.node)
-        self._has_met = True
         self._processes.generations.retire_old()
         self._registration.begin()
         judge = Judge(self._store, self.name)
@@ -342,16 +340,7 @@ class Term:
             self._last.callback(self._stop_loop)
             self._last.callback(self._end_processes)
 
-    def _let_processes_go(self) -> None:
-        """Without the store nobody knows what a run is to come to: a term that never met it touches none."""
-        left = self._processes.attached
-        if not self._has_met and left:
-            self._log.warning("runs_left", runs=sorted(left), hold_seconds=self._settings.hold)
-        self._processes.close(is_leaving=not self._has_met)
-
     def _end_processes(self) -> None:
-        if not self._has_met:
-            return
         self.call(self._processes.generations.end)
         patience = time.monotonic() + CLOSE_SECONDS
         self._wait_until(lambda: self._processes.generations.is_empty, lambda: patience)
@@ -359,7 +348,7 @@ class Term:
 
     def _sign_off(self) -> None:
         """Unless it ends by a fault: then the next term may find work of it that goes on."""
-        if self.fault is None and self._has_met:
+        if self.fault is None:
             self._registration.end()
 
     def _unlock(self) -> None:
