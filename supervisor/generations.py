@@ -163,6 +163,12 @@ class Generations:
             else:
                 child.end()
 
+    def let_go(self, *, and_own: bool) -> list[int]:
+        """Leave former terms' forkservers alone, with `and_own` this term's as well; those that were left."""
+        left = sorted(number for number in self._generations if and_own or number not in self._children)
+        self.close(left)
+        return left
+
     # --- reloads -------------------------------------------------------------------------------------------------
 
     def _begin_wanted(self) -> None:

@@ -75,6 +75,8 @@ class Term:
         self._store = store
         self._log = log.bind(node=settings.node, term=self.name)
         self._met: Future[None] = Future()
+        self._has_met = False
+        """Whether everything that runs was taken over: only then it is this term's to end."""
         # Frames of this attach must have higher numbers than those of any before: the boot-time clock only rises.
         self._epoch = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
         self._ttl = timedelta(seconds=settings.lease_seconds)
@@ -142,9 +144,9 @@ class Term:
             self._node_id = pin_identity(paths.identity, self._settings.node).node_id
             self._gatekeeper.begin()
             self._contain()
-            memos, scene = self._attach(self._lock)
             self._last.callback(self.tickers.bounds.look)  # what ended with the node was not looked at since
-            self._last.callback(self._processes.close)
+            self._last.callback(self._close_processes)
+            memos, scene = self._attach(self._lock)
             self._clear_groups(scene)
             self._takeover = Takeover(self.name, self._epoch, paths, memos)
             self._registration = Registration(
@@ -276,6 +278,7 @@ class Term:
             self._last.callback(ticker.close, CLOSE_SECONDS)
             ticker.start()
         self.node.begin_accepting(findings.unsaved)
+        self._has_met = True
         self._meet(None)
 
     def _meet(self, error: BaseException | None) -> None:
@@ -312,6 +315,9 @@ class Term:
             self._wait_until(lambda: self.node.is_quiet, lambda: flushed_by)
             if len(self._outbox):
                 self._log.error("unsent", writes=len(self._outbox))
+        except BaseException as error:
+            self.fault = self.fault or error
+            raise
         finally:
             self._end()
 
@@ -337,13 +343,27 @@ class Term:
         """Whatever has begun ends, in the opposite order; each part gets its chance though others fail."""
         with self._last:
             self._last.callback(self._stop_loop)
-            self._last.callback(self._end_processes)
+            if self._may_end_runs:
+                self._last.callback(self._end_processes)
+
+    @property
+    def _may_end_runs(self) -> bool:
+        return self._has_met and self.fault is None
 
     def _end_processes(self) -> None:
         self.call(self._processes.generations.end)
         patience = time.monotonic() + CLOSE_SECONDS
         self._wait_until(lambda: self._processes.generations.is_empty, lambda: patience)
         remove_dead(self._settings.paths)
+
+    def _close_processes(self) -> None:
+        """What a term has not taken over, or can no longer speak for, is the next one's: it must not end it."""
+        if self._may_end_runs:
+            self._processes.close()
+            return
+        runs, generations = self._processes.let_go(and_own=self._has_met)
+        if generations:
+            self._log.warning("runs_left", runs=runs, generations=generations)
 
     def _sign_off(self) -> None:
         """Unless it ends by a fault: then the next term may find work of it that goes on."""

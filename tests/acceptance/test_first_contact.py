@@ -1,0 +1,45 @@
+"""A term that ends before it has met the store: what runs is not its own yet, and is left to the next one."""
+
+import sqlite3
+import time
+
+import pytest
+from node_bench import S, Supervised, is_alive
+
+REFUSED = {
+    "a namesake": ("UPDATE nodes SET node_id = 'other', seen_at = {now}, ttl = 60000000", 2),
+    "a row that cannot be read": ("UPDATE tasks SET tags = 'nonsense'", 1),
+}
+MENDED = {
+    "a namesake": "UPDATE nodes SET ttl = 1",
+    "a row that cannot be read": "UPDATE tasks SET tags = '[]'",
+}
+
+
+def tamper(node: Supervised, statement: str) -> None:
+    with sqlite3.connect(node.database or node.paths.default_store) as db:
+        db.execute(statement.format(now=int(time.time() * 1e6)))
+    db.close()
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_start_that_fails_leaves_what_runs_to_the_next_one(place: Supervised, what):
+    """It had attached already; the run goes on in its process, and the next good start takes it over."""
+    node = place.start(lease=30)
+    task_id = node.begun("hold", seconds=90)
+    pid = node.worker_of(task_id)
+    node.kill()
+    statement, code = REFUSED[what]
+    tamper(node, statement)
+    began = time.monotonic()
+    node.start(lease=30, wait=False)
+    assert node.supervisor.wait(20) == code
+    assert time.monotonic() - began < 8
+    assert is_alive(pid)
+    assert [(event["runs"], len(event["generations"])) for event in node.events("runs_left")] == [(1, 1)]
+    tamper(node, MENDED[what])
+    node.start(lease=30)
+    assert node.worker_of(task_id) == pid
+    assert node.cli("stop", task_id).code == 0
+    task = node.end_of(task_id)
+    assert (task.status, task.forced, task.attempt) == (S.STOPPED, False, 1)
