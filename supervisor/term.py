@@ -77,6 +77,7 @@ class Term:
         self._met: Future[None] = Future()
         self._has_met = False
         """Whether everything that runs was taken over: only then it is this term's to end."""
+        self._is_ending = False
         # Frames of this attach must have higher numbers than those of any before: the boot-time clock only rises.
         self._epoch = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
         self._ttl = timedelta(seconds=settings.lease_seconds)
@@ -268,6 +269,8 @@ class Term:
         self.loop.later(CONTACT_RETRY, partial(self._courier.do, partial(self._contact, scene)))
 
     def _store_met(self, findings: Findings) -> None:
+        if self._is_ending:
+            return  # too late to take anything over
         self.node.adopt_buckets(findings.num_buckets)
         self._takeover.carry_out(findings, self.node)
         self._processes.generations.retire_old()
@@ -303,23 +306,38 @@ class Term:
     # --- the end -----------------------------------------------------------------------------------------------
 
     def end(self, drain_until: Callable[[], float]) -> None:
-        """Drain until the monotonic second that `drain_until` says at each look, then stop what is left, and flush."""
+        """Drain until the monotonic second that `drain_until` says at each look, then stop what is left, and flush.
+
+        Without a first contact what a former term has left is not stopped but left to the next one, as a fault.
+        """
         try:
-            self._log.info("draining", seconds=round(max(0.0, drain_until() - time.monotonic()), 1))
-            self.call(self.node.drain)
-            self._wait_until(lambda: not self.queue.running, drain_until)
-            self.call(self.node.stop_all)
-            patience = time.monotonic() + self.call(self.node.longest_ladder) + FLUSH_SECONDS
-            self._wait_until(lambda: not self.queue.running, lambda: patience)
-            flushed_by = time.monotonic() + FLUSH_SECONDS
-            self._wait_until(lambda: self.node.is_quiet, lambda: flushed_by)
-            if len(self._outbox):
-                self._log.error("unsent", writes=len(self._outbox))
+            if self.call(self._begin_end):
+                self._stop_work(drain_until)
         except BaseException as error:
             self.fault = self.fault or error
             raise
         finally:
             self._end()
+
+    def _begin_end(self) -> bool:
+        """In the loop's thread: whether the term speaks for what runs."""
+        self._is_ending = True
+        left = [] if self._has_met else self._processes.generations.attached
+        if left and self.fault is None:
+            self.fault = StoreUnavailable(f"told to end before it had met the store: generations {left} are left")
+        return self._may_end_runs
+
+    def _stop_work(self, drain_until: Callable[[], float]) -> None:
+        self._log.info("draining", seconds=round(max(0.0, drain_until() - time.monotonic()), 1))
+        self.call(self.node.drain)
+        self._wait_until(lambda: not self.queue.running, drain_until)
+        self.call(self.node.stop_all)
+        patience = time.monotonic() + self.call(self.node.longest_ladder) + FLUSH_SECONDS
+        self._wait_until(lambda: not self.queue.running, lambda: patience)
+        flushed_by = time.monotonic() + FLUSH_SECONDS
+        self._wait_until(lambda: self.node.is_quiet, lambda: flushed_by)
+        if len(self._outbox):
+            self._log.error("unsent", writes=len(self._outbox))
 
     def call(self, function: Callable[[], T]) -> T:
         """Run a function in the main loop's thread, here when that is not running."""

@@ -4,7 +4,7 @@ import sqlite3
 import time
 
 import pytest
-from node_bench import S, Supervised, is_alive
+from node_bench import S, Supervised, is_alive, wait_until
 
 REFUSED = {
     "a namesake": ("UPDATE nodes SET node_id = 'other', seen_at = {now}, ttl = 60000000", 2),
@@ -43,3 +43,40 @@ def test_a_start_that_fails_leaves_what_runs_to_the_next_one(place: Supervised, 
     assert node.cli("stop", task_id).code == 0
     task = node.end_of(task_id)
     assert (task.status, task.forced, task.attempt) == (S.STOPPED, False, 1)
+
+
+def test_sigterm_before_the_store_was_met_leaves_what_runs(place: Supervised):
+    """Nobody could store how it ended; neither drain nor graces are cut short, the next term takes it over."""
+    database = place.elsewhere()
+    node = place.start("--db", str(database), "--drain", "30", lease=30)
+    task_id = node.begun("hold", seconds=90)
+    pid = node.worker_of(task_id)
+    node.kill()
+    lock = sqlite3.connect(database, isolation_level=None)
+    lock.execute("BEGIN IMMEDIATE")
+    node.start("--db", str(database), "--drain", "30", lease=30, wait=False)
+    wait_until(lambda: node.events("waiting_for_store"), "a term without its store")
+    began = time.monotonic()
+    assert node.terminate() == 1
+    assert time.monotonic() - began < 8
+    assert is_alive(pid)
+    assert [event["runs"] for event in node.events("runs_left")] == [1]
+    assert node.events("draining") == []
+    lock.close()
+    node.start("--db", str(database), lease=30)
+    assert node.worker_of(task_id) == pid
+    node.client.stop(task_id)
+    assert node.end_of(task_id).status is S.STOPPED
+
+
+def test_sigterm_before_the_store_was_met_ends_as_asked_when_nothing_runs(place: Supervised):
+    """There is nothing to hold: no process is left."""
+    database = place.elsewhere()
+    place.start("--db", str(database)).terminate()
+    lock = sqlite3.connect(database, isolation_level=None)
+    lock.execute("BEGIN IMMEDIATE")
+    node = place.start("--db", str(database), wait=False)
+    wait_until(lambda: node.events("waiting_for_store"), "a term without its store")
+    assert node.terminate() == 0
+    node.check_gone()
+    lock.close()
