@@ -205,7 +205,11 @@ class Term:
 
     def _attach(self, lock: NodeLock) -> tuple[dict[str, Any], Scene]:
         paths = self._settings.paths
-        found = attach_all(paths, lambda n, why: self._log.warning("forkserver_silent", generation=n, error=why))
+        found = attach_all(
+            paths,
+            self._settings.hold,
+            lambda number, why: self._log.warning("forkserver_silent", generation=number, error=why),
+        )
         memos: dict[str, Any] = {}
         for each in found:
             memos |= self._processes.hold(each)

@@ -1,7 +1,11 @@
 """A term that ends before it has met the store: what runs is not its own yet, and is left to the next one."""
 
+import os
+import signal
 import sqlite3
 import time
+from datetime import datetime
+from pathlib import Path
 
 import pytest
 from node_bench import S, Supervised, is_alive, wait_until
@@ -80,3 +84,32 @@ def test_sigterm_before_the_store_was_met_ends_as_asked_when_nothing_runs(place:
     assert node.terminate() == 0
     node.check_gone()
     lock.close()
+
+
+def test_silent_forkservers_cost_no_run_of_another(place: Supervised):
+    """Two are stopped; the third one's run goes on, for it is asked beside them and not after them."""
+    node = place.start(lease=30)
+    ids = [node.begun("hold", seconds=90)]
+    for _ in range(2):
+        assert node.cli("reload").code == 0
+        ids.append(node.begun("hold", seconds=90))
+    pid = node.worker_of(ids[-1])
+    silent = [parent_of(node.worker_of(task_id)) for task_id in ids[:-1]]
+    node.kill()
+    for forkserver in silent:
+        os.kill(forkserver, signal.SIGSTOP)
+    began = time.time()
+    node.start(lease=30)
+    [attached] = node.events("attached")
+    assert datetime.fromisoformat(attached["timestamp"]).timestamp() - began < 10
+    assert len(node.events("forkserver_silent")) == 2
+    assert node.worker_of(ids[-1]) == pid
+    node.client.stop(ids[-1])
+    assert node.end_of(ids[-1]).status is S.STOPPED
+    for forkserver in silent:
+        os.kill(forkserver, signal.SIGKILL)
+    wait_until(lambda: node.workers() == [], "the ends of the others' runs")
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
