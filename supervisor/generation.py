@@ -56,9 +56,9 @@ class Generation:
         self._loop: Loop | None = None
 
     @classmethod
-    def at(cls, number: int, path: Path) -> "Generation":
+    def at(cls, number: int, path: Path, timeout: float = CONNECT_SECONDS) -> "Generation":
         """Connect to the forkserver that listens at `path`; OSError when there is none, or not ours."""
-        connection = connect(path, socket.SOCK_SEQPACKET, CONNECT_SECONDS)
+        connection = connect(path, socket.SOCK_SEQPACKET, timeout)
         if not is_trusted(connection):
             connection.close()
             raise PermissionError(f"{path}: the forkserver belongs to another user")

@@ -81,6 +81,11 @@ class Generations:
         """Of the forkservers that are our children."""
         return {child.pid for child in self._children.values()}
 
+    @property
+    def attached(self) -> list[int]:
+        """Former terms' forkservers."""
+        return sorted(self._generations.keys() - self._children.keys())
+
     def logs(self) -> list[Path]:
         """Of the forkservers that live; safe to call from other threads."""
         return [self._paths.generation_log(number) for number in list(self._generations)]
@@ -164,6 +169,12 @@ class Generations:
                 child.let_go()
             else:
                 child.end()
+
+    def let_go(self, *, and_own: bool) -> list[int]:
+        """Leave former terms' forkservers alone, with `and_own` this term's as well; those that were left."""
+        left = sorted(self._generations) if and_own else self.attached
+        self.close(left)
+        return left
 
     # --- reloads -------------------------------------------------------------------------------------------------
 

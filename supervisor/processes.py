@@ -94,6 +94,17 @@ class Processes:
         if self._has_adopted:
             self._reap_last()
 
+    def let_go(self, *, and_own: bool) -> tuple[int, list[int]]:
+        """Leave the runs as a SIGKILL of this process would; how many, and which forkservers hold on.
+
+        The next term attaches to them, and hears all that nobody has stored. Without `and_own` the forkservers that
+        this term has started end: they were never asked for a run.
+        """
+        runs = list(self._channels)
+        for run in runs:
+            self._drop_channel(run)
+        return len(runs), self.generations.let_go(and_own=and_own)
+
     # --- what forkservers say of runs ----------------------------------------------------------------------------
 
     def reported(self, generation: Generation, message: Message) -> None:

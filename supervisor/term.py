@@ -75,6 +75,9 @@ class Term:
         self._store = store
         self._log = log.bind(node=settings.node, term=self.name)
         self._met: Future[None] = Future()
+        self._has_met = False
+        """Whether everything that runs was taken over: only then it is this term's to end."""
+        self._is_ending = False
         # Frames of this attach must have higher numbers than those of any before: the boot-time clock only rises.
         self._epoch = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
         self._ttl = timedelta(seconds=settings.lease_seconds)
@@ -142,9 +145,9 @@ class Term:
             self._node_id = pin_identity(paths.identity, self._settings.node).node_id
             self._gatekeeper.begin()
             self._contain()
-            memos, scene = self._attach(self._lock)
             self._last.callback(self.tickers.bounds.look)  # what ended with the node was not looked at since
-            self._last.callback(self._processes.close)
+            self._last.callback(self._close_processes)
+            memos, scene = self._attach(self._lock)
             self._clear_groups(scene)
             self._takeover = Takeover(self.name, self._epoch, paths, memos)
             self._registration = Registration(
@@ -203,7 +206,11 @@ class Term:
 
     def _attach(self, lock: NodeLock) -> tuple[dict[str, Any], Scene]:
         paths = self._settings.paths
-        found = attach_all(paths, lambda n, why: self._log.warning("forkserver_silent", generation=n, error=why))
+        found = attach_all(
+            paths,
+            self._settings.hold,
+            lambda number, why: self._log.warning("forkserver_silent", generation=number, error=why),
+        )
         memos: dict[str, Any] = {}
         for each in found:
             memos |= self._processes.hold(each)
@@ -267,6 +274,8 @@ class Term:
         self.loop.later(CONTACT_RETRY, partial(self._courier.do, partial(self._contact, scene)))
 
     def _store_met(self, findings: Findings) -> None:
+        if self._is_ending:
+            return  # too late to take anything over
         self.node.adopt_buckets(findings.num_buckets)
         self._takeover.carry_out(findings, self.node)
         self._processes.generations.retire_old()
@@ -277,6 +286,7 @@ class Term:
             self._last.callback(ticker.close, CLOSE_SECONDS)
             ticker.start()
         self.node.begin_accepting(findings.unsaved)
+        self._has_met = True
         self._meet(None)
 
     def _meet(self, error: BaseException | None) -> None:
@@ -301,20 +311,38 @@ class Term:
     # --- the end -----------------------------------------------------------------------------------------------
 
     def end(self, drain_until: Callable[[], float]) -> None:
-        """Drain until the monotonic second that `drain_until` says at each look, then stop what is left, and flush."""
+        """Drain until the monotonic second that `drain_until` says at each look, then stop what is left, and flush.
+
+        Without a first contact what a former term has left is not stopped but left to the next one, as a fault.
+        """
         try:
-            self._log.info("draining", seconds=round(max(0.0, drain_until() - time.monotonic()), 1))
-            self.call(self.node.drain)
-            self._wait_until(lambda: not self.queue.running, drain_until)
-            self.call(self.node.stop_all)
-            patience = time.monotonic() + self.call(self.node.longest_ladder) + FLUSH_SECONDS
-            self._wait_until(lambda: not self.queue.running, lambda: patience)
-            flushed_by = time.monotonic() + FLUSH_SECONDS
-            self._wait_until(lambda: self.node.is_quiet, lambda: flushed_by)
-            if len(self._outbox):
-                self._log.error("unsent", writes=len(self._outbox))
+            if self.call(self._begin_end):
+                self._stop_work(drain_until)
+        except BaseException as error:
+            self.fault = self.fault or error
+            raise
         finally:
             self._end()
+
+    def _begin_end(self) -> bool:
+        """In the loop's thread: whether the term speaks for what runs."""
+        self._is_ending = True
+        left = [] if self._has_met else self._processes.generations.attached
+        if left and self.fault is None:
+            self.fault = StoreUnavailable(f"told to end before it had met the store: generations {left} are left")
+        return self._may_end_runs
+
+    def _stop_work(self, drain_until: Callable[[], float]) -> None:
+        self._log.info("draining", seconds=round(max(0.0, drain_until() - time.monotonic()), 1))
+        self.call(self.node.drain)
+        self._wait_until(lambda: not self.queue.running, drain_until)
+        self.call(self.node.stop_all)
+        patience = time.monotonic() + self.call(self.node.longest_ladder) + FLUSH_SECONDS
+        self._wait_until(lambda: not self.queue.running, lambda: patience)
+        flushed_by = time.monotonic() + FLUSH_SECONDS
+        self._wait_until(lambda: self.node.is_quiet, lambda: flushed_by)
+        if len(self._outbox):
+            self._log.error("unsent", writes=len(self._outbox))
 
     def call(self, function: Callable[[], T]) -> T:
         """Run a function in the main loop's thread, here when that is not running."""
@@ -338,13 +366,27 @@ class Term:
         """Whatever has begun ends, in the opposite order; each part gets its chance though others fail."""
         with self._last:
             self._last.callback(self._stop_loop)
-            self._last.callback(self._end_processes)
+            if self._may_end_runs:
+                self._last.callback(self._end_processes)
+
+    @property
+    def _may_end_runs(self) -> bool:
+        return self._has_met and self.fault is None
 
     def _end_processes(self) -> None:
         self.call(self._processes.generations.end)
         patience = time.monotonic() + CLOSE_SECONDS
         self._wait_until(lambda: self._processes.generations.is_empty, lambda: patience)
         remove_dead(self._settings.paths)
+
+    def _close_processes(self) -> None:
+        """What a term has not taken over, or can no longer speak for, is the next one's: it must not end it."""
+        if self._may_end_runs:
+            self._processes.close()
+            return
+        runs, generations = self._processes.let_go(and_own=self._has_met)
+        if generations:
+            self._log.warning("runs_left", runs=runs, generations=generations)
 
     def _sign_off(self) -> None:
         """Unless it ends by a fault: then the next term may find work of it that goes on."""
