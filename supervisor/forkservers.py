@@ -13,10 +13,11 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
+from chong.supervisor import reports
 from chong.supervisor.child import LISTENER, Child
 from chong.supervisor.containment import Containment
 from chong.supervisor.environment import environment_of_tasks
-from chong.supervisor.generation import Generation, Message
+from chong.supervisor.generation import Generation
 from chong.supervisor.paths import Paths
 from chong.supervisor.settings import Settings
 from chong.supervisor.unix import listen
@@ -36,7 +37,7 @@ class Found:
     """A former term's forkserver, attached, with its unreleased runs."""
 
     generation: Generation
-    workers: list[Message]
+    workers: list[reports.Worker]
 
 
 def attach_all(paths: Paths, hold: float, on_trouble: Callable[[int, str], None]) -> list[Found]:

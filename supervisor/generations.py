@@ -10,17 +10,18 @@ from functools import partial
 from pathlib import Path
 
 from chong.store.errors import Refused
+from chong.supervisor import reports
 from chong.supervisor.catalogue import Catalogue, read_catalogue
 from chong.supervisor.child import Child
 from chong.supervisor.containment import Containment
 from chong.supervisor.doubts import Doubts
 from chong.supervisor.forkservers import keep_trials, next_number, start_forkserver
-from chong.supervisor.generation import Generation, Message
+from chong.supervisor.generation import Generation
 from chong.supervisor.listeners import ForkserverListener, RunKeeper
 from chong.supervisor.loop import Loop
 from chong.supervisor.reloads import Reloaded, Reloads, ReloadSettled
 from chong.supervisor.settings import Settings
-from chong.worker.wire import PROTOCOL_VERSION, Order, ProtocolError, Report
+from chong.worker.wire import PROTOCOL_VERSION, Order, ProtocolError
 
 RESTART_FIRST = 0.1
 RESTART_MOST = 30.0
@@ -220,7 +221,7 @@ class Generations:
     # --- what they say -----------------------------------------------------------------------------------------
 
     def _receive(self, generation: Generation) -> None:
-        messages: list[Message] = []
+        messages: list[reports.Told] = []
         trouble: Exception | None = None
         try:
             for message in generation.receive():
@@ -240,13 +241,13 @@ class Generations:
             self.kill(generation)
             self._await_death(generation)
 
-    def _on_report(self, generation: Generation, message: Message) -> None:
-        if message.op is Report.HELLO:
-            self._on_hello(generation, message)
-        elif message.op is not Report.PONG:  # to have come is all that it says
-            self._runs.reported(generation, message)
+    def _on_report(self, generation: Generation, told: reports.Told) -> None:
+        if isinstance(told, reports.Hello):
+            self._on_hello(generation, told)
+        elif not isinstance(told, reports.Pong):  # to have come is all that it says
+            self._runs.reported(generation, told)
 
-    def _on_hello(self, generation: Generation, hello: Message) -> None:
+    def _on_hello(self, generation: Generation, hello: reports.Hello) -> None:
         generation.greet(hello, self._term)
         if generation.protocol != PROTOCOL_VERSION:
             raise ProtocolError(f"expected protocol {PROTOCOL_VERSION} of a new forkserver, got {generation.protocol}")

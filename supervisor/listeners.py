@@ -4,8 +4,9 @@ from datetime import datetime
 from typing import Protocol
 
 from chong.supervisor import events as e
+from chong.supervisor import reports
 from chong.supervisor.catalogue import Catalogue
-from chong.supervisor.generation import Generation, Message
+from chong.supervisor.generation import Generation
 
 
 class ForkserverListener(Protocol):
@@ -36,7 +37,7 @@ class ForkserverListener(Protocol):
 class RunKeeper(Protocol):
     """Who has the runs that forkservers hold."""
 
-    def reported(self, generation: Generation, message: Message) -> None:
+    def reported(self, generation: Generation, told: reports.Told) -> None:
         """Something about a run; ProtocolError when it makes no sense."""
 
     def lose_home(self, generation: Generation) -> bool:

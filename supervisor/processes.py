@@ -12,29 +12,29 @@ from typing import Any
 
 from chong.store.model import Failure, FailureKind
 from chong.supervisor import events as e
+from chong.supervisor import reports
 from chong.supervisor.adopted import reap_adopted
 from chong.supervisor.containment import Containment
 from chong.supervisor.forkservers import Found
 from chong.supervisor.frames import held_back, interpret, state_of, time_of
-from chong.supervisor.generation import Generation, Message
+from chong.supervisor.generation import Generation
 from chong.supervisor.generations import Generations
 from chong.supervisor.listeners import Listener
 from chong.supervisor.loop import Loop
-from chong.supervisor.memo import memo_of, options_of
-from chong.supervisor.process_end import exit_of, reap, told_exit
+from chong.supervisor.memo import memo_of
+from chong.supervisor.process_end import exit_of, reap
 from chong.supervisor.run_channel import KEEP, RunChannel
 from chong.supervisor.runlogs import RunLogs
 from chong.supervisor.settings import Settings
 from chong.supervisor.verdict import ProcessEnd
 from chong.worker.options import Options
-from chong.worker.wire import Order, ProtocolError, Report, Up, decode_up
+from chong.worker.wire import Order, ProtocolError, Up, decode_up
 
 REAP_PERIOD = 1.0
 REAP_LAST = 0.5
 LEFT_POLL = 0.02
 EXIT_SECONDS = 1.0
 """After the worker's end; a forkserver that has not told the exit of the run by then is asked whether it is there."""
-DESCRIPTORS_OF_A_RUN = 2
 FRAMES_A_TURN = 100
 FRAMES_UNSTORED = 1000
 """More than a worker of ours can have on the way: it holds its checkpoints back."""
@@ -70,12 +70,15 @@ class Processes:
         self.generations.host(found.generation)
         memos = {}
         for worker in found.workers:
-            run = str(worker.body["run"])
-            self._add_channel(run, worker, found.generation)
-            memos[run] = worker.body.get("memo")
-            self.logs.begin(run, options_of(memos[run]).log_max)
-            if worker.body["exited"]:
-                self._early_exits[run] = told_exit(worker)
+            run = worker.run
+            if run in self._channels:
+                reports.close_all(worker.descriptors)
+                continue
+            self._add_channel(worker, found.generation)
+            memos[run] = worker.memo
+            self.logs.begin(run, worker.options.log_max)
+            if worker.end is not None:
+                self._early_exits[run] = worker.end
         return memos
 
     def close(self) -> None:
@@ -107,28 +110,28 @@ class Processes:
 
     # --- what forkservers say of runs ----------------------------------------------------------------------------
 
-    def reported(self, generation: Generation, message: Message) -> None:
+    def reported(self, generation: Generation, told: reports.Told) -> None:
         """ProtocolError when it makes no sense."""
-        run = str(message.body.get("run"))
-        if message.op is Report.SPAWNED:
-            self._on_spawned(generation, run, message)
-        elif message.op is Report.REFUSED:
-            self._asked.pop(run, None)
-            self.logs.end(run)
-            reason = str(message.body.get("reason"))
-            self._listener.happened(run, e.SpawnRefused(reason), f"{run}.refused", None)
-        elif message.op is Report.EXITED:
-            self._on_exit(run, told_exit(message))
+        match told:
+            case reports.Worker() | reports.Hello():
+                reports.close_all(told.descriptors)
+                raise ProtocolError(f"expected what became of a run, got {type(told).__name__.lower()}")
+            case reports.Spawned():
+                self._on_spawned(generation, told)
+            case reports.Refused(run, reason):
+                self._asked.pop(run, None)
+                self.logs.end(run)
+                self._listener.happened(run, e.SpawnRefused(reason), f"{run}.refused", None)
+            case reports.Exited(run, end):
+                self._on_exit(run, end)
 
-    def _on_spawned(self, generation: Generation, run: str, message: Message) -> None:
-        if len(message.descriptors) != DESCRIPTORS_OF_A_RUN:
-            message.close()
-            raise ProtocolError(f"expected {DESCRIPTORS_OF_A_RUN} descriptors beside spawned, got another number")
+    def _on_spawned(self, generation: Generation, told: reports.Spawned) -> None:
+        run = told.run
         self._asked.pop(run, None)
         if run in self._channels:
-            message.close()
+            reports.close_all(told.descriptors)
             return
-        channel = self._add_channel(run, message, generation)
+        channel = self._add_channel(told, generation)
         self._listener.happened(run, e.Spawned(channel.pid), f"{run}.spawned", None)
         self.read(run)
 
@@ -246,10 +249,10 @@ class Processes:
         self._drop_channel(run)
         self.logs.end(run)
 
-    def _add_channel(self, run: str, message: Message, generation: Generation) -> RunChannel:
-        channel = RunChannel(run, int(message.body["pid"]), *message.descriptors)
-        self._channels[run] = channel
-        self._homes[run] = generation
+    def _add_channel(self, told: reports.Spawned, generation: Generation) -> RunChannel:
+        channel = RunChannel(told.run, told.pid, told.channel, told.pidfd)
+        self._channels[told.run] = channel
+        self._homes[told.run] = generation
         return channel
 
     def _drop_channel(self, run: str) -> None:
