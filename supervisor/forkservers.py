@@ -100,6 +100,11 @@ def keep_trials(paths: Paths, number: int) -> None:
         paths.catalogue(number).rename(paths.trials)
 
 
+def drop_trials(paths: Paths) -> None:
+    """Nobody will go by them: the next one tries its modules out, or there is no next one."""
+    paths.trials.unlink(missing_ok=True)
+
+
 def start_forkserver(
     paths: Paths, number: int, settings: Settings, containment: Containment, *, again: bool
 ) -> tuple[Child, Generation]:

@@ -15,7 +15,7 @@ from chong.supervisor.catalogue import Catalogue, read_catalogue
 from chong.supervisor.child import Child
 from chong.supervisor.containment import Containment
 from chong.supervisor.doubts import Doubts
-from chong.supervisor.forkservers import keep_trials, next_number, start_forkserver
+from chong.supervisor.forkservers import drop_trials, keep_trials, next_number, start_forkserver
 from chong.supervisor.generation import Generation
 from chong.supervisor.listeners import ForkserverListener, RunKeeper
 from chong.supervisor.loop import Loop
@@ -100,6 +100,8 @@ class Generations:
         """Start a forkserver for new runs; `again` in place of a live one that has died."""
         number = self._last = max(next_number(self._paths), self._last + 1)
         self._trouble = ""
+        if not again:
+            drop_trials(self._paths)
         try:
             child, generation = start_forkserver(self._paths, number, self._settings, self.containment, again=again)
         except OSError as error:
@@ -141,6 +143,7 @@ class Generations:
     def end(self) -> None:
         """Let every forkserver go once nothing of it is unreleased; no new one is started."""
         self._ending = True
+        drop_trials(self._paths)
         self._reloads.refuse_all(Refused("the node is going down and loads no new code"))
         for generation in self._generations.values():
             if generation is self._coming:
@@ -273,10 +276,11 @@ class Generations:
             self._bury(generation)
 
     def _bury(self, generation: Generation) -> None:
-        if generation is self._live:
+        was_live, was_coming = generation is self._live, generation is self._coming
+        is_replaced_at_once = was_live and self._coming is None and not self._ending
+        if is_replaced_at_once:
             keep_trials(self._paths, generation.number)
         self._forget(generation)
-        was_live, was_coming = generation is self._live, generation is self._coming
         self._live = None if was_live else self._live
         self._replaced = [each for each in self._replaced if each is not generation]
         has_orphans = self._runs.lose_home(generation)
@@ -284,7 +288,7 @@ class Generations:
             generation.let_leash_go()
         if was_coming and not self._ending:
             self._not_come(generation.number)
-        elif was_live and self._coming is None and not self._ending:
+        elif is_replaced_at_once:
             self._restart(generation.number, again=True)
         else:
             expected = self._ending or not (was_live or has_orphans)

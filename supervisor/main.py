@@ -13,6 +13,7 @@ import click
 from chong.store.errors import ChongError, ConfigurationError, StoreUnavailable
 from chong.store.open import open_store
 from chong.supervisor.config import configured
+from chong.supervisor.containment import check_setting
 from chong.supervisor.controller import Controller
 from chong.supervisor.effective import settings_of, url_of
 from chong.supervisor.exits import Exit
@@ -66,6 +67,7 @@ def _supervise(settings: Settings, url: str, log_format: str) -> None:
 
 def _run_node(settings: Settings, url: str) -> BaseException | None:
     """Run until a signal comes or the node fails; returns what it failed of."""
+    check_setting(settings.cgroup)
     settings.make_directories()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # a run takes two descriptors here

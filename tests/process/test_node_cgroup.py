@@ -202,13 +202,22 @@ def test_what_forkservers_end_by_themselves_they_end_whole(base: Path, place: Su
     supervise(place, base)
 
 
-@pytest.mark.parametrize("path", ["/nonexistent/group", "/tmp", "relative"])
-def test_a_directory_that_is_no_cgroup_is_refused_at_once(place: Supervised, path: str):
-    """One line, exit 2: whoever asks for containment must not get less without a word."""
-    said = place.refuse("--state-dir", str(place.state), "--cgroup", path)
-    assert said.code == 2
-    assert "cgroup: expected " in said.err.splitlines()[-1]
-    assert said.err.splitlines()[-1].endswith(f"got {path!r}")
+def root_cgroup() -> str:
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    mounts = [line.split()[4] for line in lines if line.partition(" - ")[2].startswith("cgroup2 ")]
+    return mounts[0] if mounts else "/sys/fs/cgroup"
+
+
+@pytest.mark.parametrize("check", [(), ("--check",)])
+@pytest.mark.parametrize("path", ["/nonexistent/group", "/tmp", "relative", root_cgroup()])
+def test_a_directory_that_is_no_cgroup_is_refused_at_once(place: Supervised, path: str, check: tuple[str, ...]):
+    """One line, exit 2, and nothing made: whoever asks for containment must not get less without a word."""
+    said = place.refuse("--state-dir", str(place.state), "--cgroup", path, *check)
+    (line,) = said.err.splitlines()
+    assert (said.code, said.out) == (2, "")
+    assert "cgroup: expected auto, none or " in line
+    assert line.endswith(f"got {path!r}")
+    assert not place.state.exists()
 
 
 def test_a_freeze_holds_what_has_left_the_process_group(base: Path, contained: InProcess):
