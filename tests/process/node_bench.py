@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 
 import structlog
 from setproctitle import getproctitle, setproctitle
+from waiting import LIMIT, is_alive, wait_until
 
 from chong.store.ids import new_id
 from chong.store.model import Note, TaskSnapshot, Transition
@@ -29,30 +30,12 @@ from chong.supervisor.control_client import ask_node
 from chong.supervisor.controller import Controller
 from chong.supervisor.paths import Paths
 
-LIMIT = 40.0
-"""Seconds to wait for what must come; generous, the machine may be busy. Promises are asserted on stored times."""
 LEASE = 3.0
 POLL = 0.05
 TASK_FOLDERS = tuple(str(Path(__file__).parents[1] / name) for name in ("process", "hostile", "worker"))
 """Where the task modules of tests lie."""
 PASS_ENV = ("NODE_*", "COV_*", "COVERAGE_*")
 S = Status
-
-
-def wait_until(condition: Callable[[], Any], what: str, limit: float = LIMIT) -> Any:
-    end = time.monotonic() + limit
-    while not (found := condition()):
-        assert time.monotonic() < end, f"{what}: not within {limit} s"
-        time.sleep(0.005)
-    return found
-
-
-def is_alive(pid: int) -> bool:
-    """Zombies are not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def title_of(pid: int) -> str:

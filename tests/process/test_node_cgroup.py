@@ -34,12 +34,9 @@ def base() -> Iterator[Path]:
 
 
 @pytest.fixture
-def place(base: Path) -> Iterator[Supervised]:
-    made = Supervised()
-    try:
-        yield made
-    finally:
-        made.finish()
+def place(base: Path, place: Supervised) -> Supervised:
+    """It is gone before its cgroup has to be empty."""
+    return place
 
 
 @pytest.fixture
@@ -247,7 +244,7 @@ def test_a_frozen_run_is_thawed_before_the_orphans_ladder_ends_it(base: Path, pl
     node.client.freeze(task_id)
     assert node.wait_for(task_id, S.PAUSED).flags == {"frozen"}
     [group] = (path for home in base.iterdir() if home.is_dir() for path in home.iterdir() if path.is_dir())
-    wait_until(lambda: cgroup.is_frozen(str(group)), "its freeze")
+    wait_until(lambda: is_frozen(str(group)), "its freeze")
     node.kill()
     wait_until(lambda: node.processes() == {}, "the end of everything")
     supervise(place, base, lease=30)
