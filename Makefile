@@ -26,9 +26,8 @@ build/links/chong: ## (the four packages under their import names, for type chec
 demo: $(VENV)/ready ## Run the main job on this machine's own Python library, with real processes and kills
 	$(BIN)/python -m docs.examples.demo
 
-# Half of a test's time is spent waiting for another process, so two of them share a processor.
 test: $(VENV)/ready ## Run every test, in parallel
-	$(BIN)/python -m pytest -n $$((2 * $$(nproc))) --dist worksteal -q
+	$(BIN)/python -m pytest -n auto --dist worksteal -q
 
 check: $(VENV)/ready build/links/chong ## Format, lint, types, import arrows, generated pages
 	$(BIN)/ruff format --check $(CODE)
