@@ -8,7 +8,8 @@ from typing import Any
 from chong.worker.channel import Channel
 from chong.worker.clock import monotonic
 from chong.worker.failure import MESSAGE_LIMIT
-from chong.worker.result import INT_LIMIT, encode_plain, encode_state
+from chong.worker.plain import encode_plain
+from chong.worker.result import INT_LIMIT, encode_state
 from chong.worker.runfile import HELD_BACK, write_file
 from chong.worker.wire import INLINE_LIMIT, Up
 
