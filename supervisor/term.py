@@ -359,6 +359,8 @@ class Term:
 
     def _wait_until(self, condition: Callable[[], bool], until: Callable[[], float]) -> None:
         while not self.call(condition) and time.monotonic() < until():
+            if self.fault is not None:
+                raise self.fault  # nothing that is waited for would ever come
             time.sleep(LOOK)
 
     def _end(self) -> None:
