@@ -115,10 +115,14 @@ def _value(body: dict[str, Any], inline: str, named: str, run_dir: Path, limit: 
 def _read_plain(path: Path, limit: int) -> bytes:
     """OSError for anything but a plain file: a FIFO in its place would hold the main loop for ever."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with os.fdopen(descriptor, "rb") as file:
+    try:
+        # Before a file is made of it: that fails for a directory, and leaves the descriptor open.
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(f"{path.name} is no plain file")
-        return file.read(limit)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(limit)
+    finally:
+        os.close(descriptor)
 
 
 def _failure(content: Any) -> Failure:

@@ -81,7 +81,9 @@ class Progress:
         self._channel.send(Up.CHECKPOINT, texts)
         if self._is_aside:
             self._is_aside = False
-            self._held_back.unlink(missing_ok=True)
+            # What cannot be removed, by a task that has given its rights away, is known to be old by its number.
+            with contextlib.suppress(OSError):
+                self._held_back.unlink()
         # Cleared only now: an interruption on the way repeats a state rather than losing it.
         self._news = False
         if self._state is state and "state_unwritten" not in texts:
