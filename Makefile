@@ -27,7 +27,7 @@ demo: $(VENV)/ready ## Run the main job on this machine's own Python library, wi
 	$(BIN)/python -m docs.examples.demo
 
 test: $(VENV)/ready ## Run every test, in parallel
-	$(BIN)/python -m pytest -n auto -q
+	$(BIN)/python -m pytest -n auto --dist worksteal -q
 
 check: $(VENV)/ready build/links/chong ## Format, lint, types, import arrows, generated pages
 	$(BIN)/ruff format --check $(CODE)

@@ -68,7 +68,9 @@ class Follower:
             task = self._follow_one(task, current)
             if attempt is not None or (task.status.is_final and task.attempt <= current):
                 return task
-            remark(f"chong: attempt {current} is over, the task is {one_line(task)}; going on with the next one")
+            # What the task is by now may be the next attempt's doing.
+            what = f", the task is {one_line(task)}" if task.attempt == current else ""
+            remark(f"chong: attempt {current} is over{what}; going on with the next one")
             current += 1
 
     def _follow_one(self, task: TaskSnapshot, attempt: int) -> TaskSnapshot:

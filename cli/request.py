@@ -4,7 +4,7 @@ import getpass
 import os
 import socket
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import click
 
@@ -19,7 +19,7 @@ from chong.cli.wait import wait_until
 from chong.store.contract import TaskStore
 from chong.store.errors import Refused
 from chong.store.model import Action, Command, NodeRecord, TaskSnapshot
-from chong.store.query import MAX_LIMIT
+from chong.store.pages import PAGE, all_tasks
 from chong.store.states import RUNS, WAITING, Status
 from chong.supervisor.client import Client
 from chong.supervisor.exits import Exit
@@ -72,13 +72,9 @@ def targets(reached: Reached, action: Action, parts: tuple[str, ...], chosen: Fi
 
 
 def _matching(reached: Reached, action: Action, chosen: Filter) -> list[TaskSnapshot]:
-    """Those that the filter names, unless it names a status only those that can be asked, page by page."""
+    """Those that the filter names, unless it names a status only those that can be asked."""
     statuses = frozenset(chosen.status) or _OPEN_TO[action]
-    query = chosen.query(reached.policy, statuses, limit=MAX_LIMIT)
-    page = tasks = reached.store.query(query)
-    while len(page) == MAX_LIMIT:
-        page = reached.store.query(replace(query, before=page[-1].id))
-        tasks = tasks + page
+    tasks = list(all_tasks(reached.store, chosen.query(reached.policy, statuses, limit=PAGE)))
     if not tasks:
         raise Refused(f"no task that could be asked to {action} fits these filters")
     return tasks

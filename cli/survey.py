@@ -152,8 +152,8 @@ def _node_cells(node: NodeRecord, declared: list[int] | None) -> list[Cell | str
 def tasks(call: Invocation, *, node: str | None, as_json: bool) -> None:
     """Show the task definitions of each node, with holds and errors.
 
-    OPTIONS are those that are not the default. A name in brackets is a module that could not be imported, or defines a
-    task whose name is taken; ERROR says why.
+    OPTIONS are those that are not the default. A name in brackets is a module that could not be imported. ERROR
+    says why, or which definition was refused, or why a task has no schedule.
     """
     with reach(call) as reached:
         entries = reached.store.catalogue(node)

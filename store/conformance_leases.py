@@ -228,6 +228,15 @@ class LeaseRules(Rules):
         (lost,) = store.expire([run.id], "event", actor="judge")
         assert (START, Progress(1), Usage(2.0)) == (lost.last_heartbeat_at, lost.progress, lost.usage)
 
+    def test_expiring_takes_the_flags_of_the_run(self, store: TaskStore, clock: SetClock) -> None:
+        """What is lost is neither frozen nor unkillable, as far as anybody knows."""
+        run = stored_run(store)
+        flagged = moved(run, run.status, flags=frozenset({"unkillable"}))
+        put(store, run, flagged)
+        clock.advance(31)
+        (lost,) = store.expire([run.id], "event", actor="judge")
+        assert frozenset() == lost.flags
+
     def test_expiring_leaves_a_lease_that_holds(self, store: TaskStore, clock: SetClock) -> None:
         """A renewal in time wins, whatever the judge believed."""
         run = stored_run(store)

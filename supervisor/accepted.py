@@ -3,11 +3,12 @@
 Parameters live here and nowhere else: never in the shared store.
 """
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from chong.store.errors import ConfigurationError
-from chong.supervisor.files import SPOIL_SUFFIX, make_private, read_json, write_json
+from chong.supervisor.files import is_about_file, make_private, read_json, set_aside, write_json
 from chong.supervisor.submission import Submission, from_json, to_json
 
 
@@ -25,23 +26,29 @@ class Accepted:
         self._file(task_id).unlink(missing_ok=True)
 
     def params(self, task_id: str) -> dict[str, Any]:
-        """The parameters of an accepted task; FileNotFoundError when the file has gone."""
+        """The parameters of an accepted task; OSError, ValueError or ConfigurationError when they cannot be read."""
         return dict(from_json(read_json(self._file(task_id))).params)
 
     def replay(self) -> tuple[list[Submission], list[Path]]:
         """All accepted submissions, oldest first, and the files that could not be read.
 
-        An unreadable file is set aside under another name, never removed.
+        An unreadable file is set aside under another name, never removed; where it cannot be renamed, it stays. OSError
+        when no file can be read at the moment: then nothing is known of any.
         """
         found: list[Submission] = []
         spoilt: list[Path] = []
         for draft in self._directory.glob(".*.new"):
-            draft.unlink()  # of a submission that was never acknowledged
+            with suppress(OSError):  # what stays is not read either
+                draft.unlink()  # of a submission that was never acknowledged
         for path in sorted(self._directory.glob("*.json")):
             try:
                 found.append(from_json(read_json(path)))
+            except OSError as error:
+                if not is_about_file(error):
+                    raise
+                spoilt.append(set_aside(path))
             except (ValueError, ConfigurationError):
-                spoilt.append(path.rename(path.with_name(path.name + SPOIL_SUFFIX)))
+                spoilt.append(set_aside(path))
         return found, spoilt
 
     def _file(self, task_id: str) -> Path:

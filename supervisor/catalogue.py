@@ -73,11 +73,12 @@ class Catalogue:
         near = nearest(name, self.tasks)
         hint = f", did you mean {near!r}?" if near else ""
         suspects = [module for module in sorted(self.errors) if _may_define(module, name)]
-        if not suspects and not near and len(self.errors) == 1:
-            suspects = list(self.errors)
+        if not suspects and not self.tasks:  # nothing could be imported at all
+            suspects = sorted(self.errors)[:1]
         broken = "".join(f"; module {module} failed: {self.errors[module]}" for module in suspects)
         if not broken and not near and self.errors:
-            broken = f"; {len(self.errors)} modules could not be imported, see chong tasks"
+            count = "a module" if len(self.errors) == 1 else f"{len(self.errors)} modules"
+            broken = f"; {count} could not be imported, see chong tasks"
         raise Refused(f"unknown task {name!r}{hint}{broken}"[:2000])
 
     def entries(self, node: str, holds: Mapping[str, str], errors: Mapping[str, str]) -> list[CatalogueEntry]:
@@ -125,7 +126,7 @@ def read_catalogue(path: Path) -> Catalogue:
     """ProtocolError when the file is not there, or is not what a forkserver of this version writes."""
     try:
         return _catalogue_from(read_json(path))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ProtocolError(f"catalogue {path}: expected a forkserver's list of tasks, got {error!r}") from error
 
 

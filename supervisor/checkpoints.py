@@ -1,10 +1,18 @@
 """The newest `state` of each open task: kept on the node, given back to the task's next attempt."""
 
-import json
 from pathlib import Path
 from typing import Any
 
-from chong.supervisor.files import make_private, write_text
+from chong.supervisor.files import is_about_file, make_private, read_json, set_aside, write_text
+from chong.worker.result import encode_state
+
+
+class Unreadable(Exception):  # noqa: N818 - a finding
+    """A state that cannot be read, and where its file is now."""
+
+    def __init__(self, path: Path, error: Exception) -> None:
+        super().__init__(f"{path}: {error}")
+        self.path = path
 
 
 class Checkpoints:
@@ -20,10 +28,22 @@ class Checkpoints:
         self._kept.add(task_id)
 
     def last(self, task_id: str) -> Any:
-        """The state that the last attempt reported; None when there is none."""
+        """The state that the last attempt reported; None when there is none.
+
+        Unreadable when there is one that cannot be read: it is set aside, and the next call finds none. OSError when
+        no file can be read at the moment.
+        """
         if task_id not in self._kept:
             return None
-        return json.loads(self._file(task_id).read_text(encoding="utf-8"))
+        try:
+            state = read_json(self._file(task_id))
+            encode_state(state)
+        except (OSError, ValueError) as error:
+            if isinstance(error, OSError) and not is_about_file(error):
+                raise
+            self._kept.discard(task_id)
+            raise Unreadable(set_aside(self._file(task_id)), error) from error
+        return state
 
     def drop(self, task_id: str) -> None:
         if task_id in self._kept:

@@ -113,6 +113,12 @@ def contain(setting: str, name: str) -> Containment:
     return Containment(directory)
 
 
+def check_setting(setting: str) -> None:
+    """Before anything is made: ConfigurationError when `Settings.cgroup` names a directory that cannot be used."""
+    if setting not in {AUTO, NONE}:
+        check_cgroup(setting)
+
+
 def check_cgroup(setting: str) -> Path:
     """The directory that a setting names; ConfigurationError unless it is a cgroup v2 one that we may use."""
     path = Path(setting)
@@ -120,13 +126,22 @@ def check_cgroup(setting: str) -> Path:
         raise ConfigurationError(f"cgroup: expected auto, none or the path of a cgroup v2 directory, got {setting!r}")
     own = own_cgroup()
     if own is None or not _is_usable(path):
-        raise ConfigurationError(f"cgroup: expected a cgroup v2 directory with a cgroup.kill, got {setting!r}")
+        raise ConfigurationError(
+            f"cgroup: expected auto, none or a cgroup v2 directory with a cgroup.kill{_example(own)}, got {setting!r}"
+        )
     # Who moves a process has to be allowed to write to what is above both places.
     above = Path(os.path.commonpath([path, own])) / "cgroup.procs"
     for needed in (path, path / "cgroup.procs", above):
         if not os.access(needed, os.W_OK):
             raise ConfigurationError(f"cgroup: expected a directory that may be used, {needed} cannot be written")
     return path
+
+
+def _example(own: Path | None) -> str:
+    """The nearest place that can be used, where there is one."""
+    if own is None:
+        return ", of which none is mounted here"
+    return f", such as {own}" if _is_usable(own) and os.access(own, os.W_OK) else ", which the root has not"
 
 
 def own_cgroup() -> Path | None:

@@ -15,6 +15,7 @@ from chong.store.errors import ChongError, Refused, StoreUnavailable
 from chong.store.model import Command, TaskSnapshot
 from chong.store.query import TaskQuery
 from chong.supervisor.client import Client
+from chong.supervisor.containment import check_setting
 from chong.supervisor.reconcile import Judge
 from chong.supervisor.reloads import RELOAD_SECONDS, Reloaded
 from chong.supervisor.settings import Settings, owned
@@ -45,6 +46,7 @@ class Controller:
     ) -> None:
         self._settings = settings or Settings(owned_buckets=owned(owned_buckets), **options)
         self._store = store
+        check_setting(self._settings.cgroup)
         policy = _agreed_policy(self._settings, store)
         self._settings.make_directories()
         become_subreaper()
@@ -80,7 +82,10 @@ class Controller:
 
     @property
     def desynced_tasks(self) -> dict[str, str]:
-        """Tasks that another writer has changed, with what was seen; this term no longer writes them."""
+        """Tasks that another writer has changed, with what was seen; this term no longer writes them.
+
+        The newest 1,000 of this term; each is in the log.
+        """
         return dict(self._term.node.desynced)
 
     @property

@@ -1,7 +1,7 @@
 """What is to be done about an event: (state, event) -> (state, effects), without any process, clock or store.
 
-Each rule answers one happening in every phase. The controller performs the effects in order and feeds what
-comes of them back as events.
+Each rule answers one happening in every phase. `Tasks` performs the effects in order and feeds what comes of
+them back as events.
 """
 
 from collections.abc import Callable, Mapping
@@ -57,6 +57,7 @@ _RULES: Rules = {
     e.Answered: runs.answered,
     e.ResultArrived: runs.result_arrived,
     e.FailureArrived: runs.failure_arrived,
+    e.WorkerEnded: runs.worker_ended,
     e.Exited: runs.exited,
     e.Asked: requests.asked,
     e.GiveUpStart: starts.give_up_start,

@@ -84,6 +84,11 @@ class FailureArrived:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerEnded:
+    """The worker is a zombie: no signal can end it any more. Its `Exited` comes when nothing of the run is left."""
+
+
+@dataclass(frozen=True, slots=True)
 class Exited:
     """The process ended, nothing of the run is left, and its channel was read to the end."""
 
@@ -166,6 +171,7 @@ Happening = (
     | Answered
     | ResultArrived
     | FailureArrived
+    | WorkerEnded
     | Exited
     | Asked
     | GiveUpStart

@@ -6,21 +6,28 @@ import json
 import os
 import socket
 import sys
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
+from chong.supervisor import reports
 from chong.supervisor.child import LISTENER, Child
 from chong.supervisor.containment import Containment
 from chong.supervisor.environment import environment_of_tasks
-from chong.supervisor.generation import Generation, Message
+from chong.supervisor.generation import Generation
 from chong.supervisor.paths import Paths
 from chong.supervisor.settings import Settings
 from chong.supervisor.unix import listen
 from chong.worker.settings import ForkserverSettings
 from chong.worker.wire import ProtocolError
 
-ATTACH_SECONDS = 10.0
+ATTACH_SECONDS = 5.0
+ATTACH_SHARE = 1 / 3
+"""The part of the hold that a forkserver may take for its answer: those that give it have stopped holding by then."""
+ATTACH_LEAST = 1.0
 IMPORTING_SECONDS = 1.0
 """As long as one is waited for that has not written its list of tasks: it imports them, and has no runs."""
 
@@ -30,33 +37,44 @@ class Found:
     """A former term's forkserver, attached, with its unreleased runs."""
 
     generation: Generation
-    workers: list[Message]
+    workers: list[reports.Worker]
 
 
-def attach_all(paths: Paths, on_trouble: Callable[[int, str], None]) -> list[Found]:
+def attach_all(paths: Paths, hold: float, on_trouble: Callable[[int, str], None]) -> list[Found]:
     """Attach to every forkserver of this node that answers, oldest first; dead ones' sockets are removed.
 
-    One that holds its lock but does not answer, or not sensibly, is reported and left alone: its own hold time
-    ends it.
+    All at once, in a part of the `hold` at most: a silent one must not cost the runs of the others. One that holds
+    its lock but does not answer, or not sensibly, is reported and left alone: its own hold time ends it.
     """
-    found = []
-    for number in _numbers(paths.runtime, "generation-*.sock"):
-        path = paths.generation_socket(number)
-        try:
-            generation = Generation.at(number, path)
-        except ConnectionRefusedError:
-            path.unlink(missing_ok=True)
-            paths.catalogue(number).unlink(missing_ok=True)
-            continue
-        except OSError as error:
-            on_trouble(number, str(error))
-            continue
-        patience = ATTACH_SECONDS if paths.catalogue(number).exists() else IMPORTING_SECONDS
-        try:
-            found.append(Found(generation, generation.attach(patience)))
-        except (OSError, EOFError, ProtocolError, KeyError, TypeError) as error:
-            on_trouble(number, str(error) or "it went away")
-    return found
+    numbers = _numbers(paths.runtime, "generation-*.sock")
+    if not numbers:
+        return []
+    seconds = max(ATTACH_LEAST, min(ATTACH_SECONDS, hold * ATTACH_SHARE))
+    with ThreadPoolExecutor(len(numbers), thread_name_prefix="chong-attach") as pool:
+        attached = list(pool.map(partial(_attach, paths, seconds), numbers))
+    for number, outcome in zip(numbers, attached, strict=True):
+        if isinstance(outcome, str):
+            on_trouble(number, outcome)
+    return [outcome for outcome in attached if isinstance(outcome, Found)]
+
+
+def _attach(paths: Paths, seconds: float, number: int) -> Found | str | None:
+    """What is wrong with one that does not answer; None of a dead one."""
+    deadline = time.monotonic() + seconds
+    path = paths.generation_socket(number)
+    try:
+        generation = Generation.at(number, path, seconds)
+    except ConnectionRefusedError:
+        path.unlink(missing_ok=True)
+        paths.catalogue(number).unlink(missing_ok=True)
+        return None
+    except OSError as error:
+        return str(error)
+    patience = deadline - time.monotonic() if paths.catalogue(number).exists() else IMPORTING_SECONDS
+    try:
+        return Found(generation, generation.attach(patience))
+    except (OSError, EOFError, ProtocolError) as error:
+        return str(error) or "it went away"
 
 
 def locked_generations(paths: Paths) -> frozenset[int]:
@@ -80,6 +98,11 @@ def keep_trials(paths: Paths, number: int) -> None:
     """A forkserver that was ready has died: the next one need not try its modules out again."""
     with contextlib.suppress(OSError):
         paths.catalogue(number).rename(paths.trials)
+
+
+def drop_trials(paths: Paths) -> None:
+    """Nobody will go by them: the next one tries its modules out, or there is no next one."""
+    paths.trials.unlink(missing_ok=True)
 
 
 def start_forkserver(

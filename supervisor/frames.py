@@ -13,7 +13,8 @@ from chong.supervisor.events import Answered, Checkpointed, FailureArrived, Happ
 from chong.supervisor.verdict import Result
 from chong.worker.failure import MESSAGE_LIMIT, TRACEBACK_LIMIT
 from chong.worker.result import INT_LIMIT, RESULT_LIMIT, STATE_LIMIT, encode_result, encode_state
-from chong.worker.wire import Down, ProtocolError, Up, UpFrame
+from chong.worker.runfile import HELD_BACK
+from chong.worker.wire import FRAME_LIMIT, Down, ProtocolError, Up, UpFrame
 
 CAUSE_LIMIT = 200
 FAILURE_FILE_LIMIT = 6 * TRACEBACK_LIMIT  # escaped in JSON, a character may take six
@@ -56,6 +57,14 @@ def state_of(frame: UpFrame, run_dir: Path) -> str | None:
     if "state" not in frame.body and "state_file" not in frame.body:
         return None
     return _checked(encode_state, _value(frame.body, "state", "state_file", run_dir, STATE_LIMIT))
+
+
+def held_back(run_dir: Path) -> bytes | None:
+    """The checkpoint that a run had not sent yet when it ended: a frame like others, old if a later one was sent."""
+    try:
+        return _read_plain(run_dir / HELD_BACK, FRAME_LIMIT + 1)
+    except OSError:
+        return None
 
 
 def time_of(frame: UpFrame) -> datetime:
@@ -106,10 +115,14 @@ def _value(body: dict[str, Any], inline: str, named: str, run_dir: Path, limit: 
 def _read_plain(path: Path, limit: int) -> bytes:
     """OSError for anything but a plain file: a FIFO in its place would hold the main loop for ever."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with os.fdopen(descriptor, "rb") as file:
+    try:
+        # Before a file is made of it: that fails for a directory, and leaves the descriptor open.
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(f"{path.name} is no plain file")
-        return file.read(limit)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(limit)
+    finally:
+        os.close(descriptor)
 
 
 def _failure(content: Any) -> Failure:

@@ -14,7 +14,7 @@ from chong.supervisor.breaker import WINDOW, Breaker, crash_of
 from chong.supervisor.events import SaveState
 from chong.supervisor.holds import EVERYTHING, Hold, Holds
 from chong.supervisor.intake import Intake
-from chong.supervisor.operations import Settled
+from chong.supervisor.operations import RequestSettled
 from chong.supervisor.queue import TurnQueue
 from chong.supervisor.submission import REASON_LIMIT, check_text
 from chong.supervisor.tasks import Tasks
@@ -62,7 +62,7 @@ class Gatekeeper:
 
     # --- operators -------------------------------------------------------------------------------------------
 
-    def hold_request(self, request: dict[str, Any], settled: Settled) -> None:
+    def hold_request(self, request: dict[str, Any], settled: RequestSettled) -> None:
         """Hold `names` for `by`, who may give a `reason`. A name that an operator holds already stays as it is."""
         names, by, reason = self._read(request)
         had = {name: self._holds.get(name) for name in names}
@@ -70,7 +70,7 @@ class Gatekeeper:
         trouble = self._hold({name: hold for name, old in had.items() if old is None or old.by_breaker})
         self._answer(had, trouble, settled)
 
-    def unhold_request(self, request: dict[str, Any], settled: Settled) -> None:
+    def unhold_request(self, request: dict[str, Any], settled: RequestSettled) -> None:
         """Release `names`; one that is not held is done."""
         names, by, reason = self._read(request)
         had = {name: self._holds.get(name) for name in names}
@@ -100,7 +100,7 @@ class Gatekeeper:
                 raise Refused(f"task {name!r}: the node has not loaded its task modules yet, nothing starts before")
             self._intake.catalogue.find(name)
 
-    def _answer(self, had: dict[str, Hold | None], trouble: OSError | None, settled: Settled) -> None:
+    def _answer(self, had: dict[str, Hold | None], trouble: OSError | None, settled: RequestSettled) -> None:
         if trouble is not None:
             settled(Refused(f"done, but only until this supervisor ends: it cannot be kept on the disk: {trouble}"))
             return

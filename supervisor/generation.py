@@ -8,36 +8,25 @@ import socket
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from chong.supervisor import reports
 from chong.supervisor.loop import Loop
 from chong.supervisor.unix import connect, is_trusted
-from chong.worker.wire import FRAME_LIMIT, Order, ProtocolError, Report, decode, encode
+from chong.worker.wire import FRAME_LIMIT, Order, ProtocolError, decode, encode
+
+T = TypeVar("T")
 
 MAX_DESCRIPTORS = 4
 CONNECT_SECONDS = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One report and the descriptors beside it, which are the receiver's to close."""
-
-    op: Report
-    body: dict[str, Any]
-    descriptors: tuple[int, ...]
-
-    def close(self) -> None:
-        """Nobody takes its descriptors."""
-        for descriptor in self.descriptors:
-            os.close(descriptor)
-
-
 class Generation:
     """Owns the connection, the leash's write end and the forkserver's pidfd.
 
-    Usable before its hello: orders wait in the socket. `served` are the terms that had runs forked from it before.
+    Usable before its hello: orders wait in the socket. `served` are the terms that had runs forked from it before,
+    `heard` is how many messages have come from it.
     """
 
     def __init__(self, number: int, path: Path, connection: socket.socket) -> None:
@@ -47,6 +36,7 @@ class Generation:
         self.protocol: int | None = None
         self.served: frozenset[str] = frozenset()
         self.catalogue: Path | None = None
+        self.heard = 0
         self._connection = connection
         self._pidfd = -1
         self._leash = -1
@@ -54,16 +44,16 @@ class Generation:
         self._loop: Loop | None = None
 
     @classmethod
-    def at(cls, number: int, path: Path) -> "Generation":
+    def at(cls, number: int, path: Path, timeout: float = CONNECT_SECONDS) -> "Generation":
         """Connect to the forkserver that listens at `path`; OSError when there is none, or not ours."""
-        connection = connect(path, socket.SOCK_SEQPACKET, CONNECT_SECONDS)
+        connection = connect(path, socket.SOCK_SEQPACKET, timeout)
         if not is_trusted(connection):
             connection.close()
             raise PermissionError(f"{path}: the forkserver belongs to another user")
         return cls(number, path, connection)
 
-    def attach(self, timeout: float) -> list[Message]:
-        """Take a former term's forkserver over: its hello, then one WORKER message per unreleased run.
+    def attach(self, timeout: float) -> list[reports.Worker]:
+        """Take a former term's forkserver over: its hello, then its unreleased runs.
 
         It is not asked for new runs, so it does not count this term as served. It may speak another protocol:
         what is needed to hold its runs to their end never changes between versions.
@@ -71,33 +61,31 @@ class Generation:
         OSError or ProtocolError when it does not answer in time, or not sensibly.
         """
         deadline = time.monotonic() + timeout
-        workers: list[Message] = []
+        workers: list[reports.Worker] = []
         try:
-            self.greet(self._receive_by(deadline, Report.HELLO), None)
-            while (message := self._receive_by(deadline)).op is not Report.ATTACHED:
-                workers.append(message)
+            self.greet(self._receive_by(deadline, reports.Hello), None)
+            while isinstance(told := self._receive_by(deadline, reports.Worker, reports.Attached), reports.Worker):
+                workers.append(told)
         except BaseException:
-            for message in workers:
-                message.close()
+            for worker in workers:
+                reports.close_all(worker.descriptors)
             self.close()
             self.let_leash_go()
             raise
         return workers
 
-    def greet(self, hello: Message, term: str | None) -> None:
+    def greet(self, hello: reports.Hello, term: str | None) -> None:
         """Take the hello in and answer it; without a `term` when it will not be asked for new runs."""
-        if len(hello.descriptors) != 1:
-            hello.close()
-            raise ProtocolError(f"forkserver at {self.path}: expected its leash beside its hello, got none")
-        self._leash = hello.descriptors[0]
+        if self._leash >= 0:
+            reports.close_all(hello.descriptors)
+            raise ProtocolError(f"forkserver at {self.path}: expected one hello, got another one")
+        self._leash = hello.leash
+        self.protocol, self.pid = hello.protocol, hello.pid
+        self.served, self.catalogue = hello.served, hello.catalogue
         try:
-            self.protocol = int(hello.body["protocol"])
-            self.pid = int(hello.body["pid"])
-            self.served = frozenset(map(str, hello.body["served"]))
-            self.catalogue = Path(hello.body["catalogue"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise ProtocolError(f"forkserver at {self.path}: its hello is not understood: {error!r}") from error
-        self._pidfd = os.pidfd_open(self.pid)
+            self._pidfd = os.pidfd_open(self.pid)
+        except OSError as error:
+            raise ProtocolError(f"forkserver at {self.path}: process {self.pid} cannot be watched: {error}") from error
         self.order(Order.ATTACH, term=term)
 
     def watch(self, loop: Loop, on_readable: Any) -> None:
@@ -116,7 +104,7 @@ class Generation:
         self._unsent.append(encode({"op": op, **body}))
         self._flush()
 
-    def receive(self) -> Iterator[Message]:
+    def receive(self) -> Iterator[reports.Told]:
         """All messages that have come; raises EOFError when the forkserver has gone, after the last one."""
         while True:
             try:
@@ -125,6 +113,10 @@ class Generation:
                 return
             except ConnectionResetError:
                 continue  # told once, before what is queued; the end follows
+
+    @property
+    def is_closed(self) -> bool:
+        return self._connection.fileno() < 0
 
     def is_alive(self) -> bool:
         """Whether the process exists; before its hello nobody knows it, then it counts as alive."""
@@ -166,29 +158,33 @@ class Generation:
                 return
             self._unsent.popleft()
 
-    def _receive_by(self, deadline: float, expected: Report | None = None) -> Message:
+    def _receive_by(self, deadline: float, *expected: type[T]) -> T:
         self._connection.settimeout(max(0.001, deadline - time.monotonic()))
-        message = self._receive()
-        if expected is not None and message.op is not expected:
-            message.close()
-            raise ProtocolError(f"forkserver at {self.path}: expected {expected}, got {message.op}")
-        return message
+        told = self._receive()
+        if not isinstance(told, expected):
+            reports.close_all(told.descriptors)
+            names = " or ".join(kind.__name__.lower() for kind in expected)
+            raise ProtocolError(f"forkserver at {self.path}: expected {names}, got {type(told).__name__.lower()}")
+        return told
 
-    def _receive(self) -> Message:
+    def _receive(self) -> reports.Told:
         space = socket.CMSG_SPACE(MAX_DESCRIPTORS * 4)
         data, ancillary, flags, _ = self._connection.recvmsg(FRAME_LIMIT + 1, space, socket.MSG_CMSG_CLOEXEC)
         if not data:
             raise EOFError
+        self.heard += 1
         descriptors = array.array("i")
         for level, kind, content in ancillary:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
                 descriptors.frombytes(content[: len(content) - len(content) % descriptors.itemsize])
         try:
             if flags & socket.MSG_CTRUNC:  # out of descriptors: they are gone without a word
-                raise ProtocolError(f"forkserver at {self.path}: descriptors were lost, this process has too many open")
+                raise ProtocolError("descriptors were lost, this process has too many open")
             body = decode(data)
-            return Message(Report(body.pop("op", None)), body, tuple(descriptors))
-        except (ProtocolError, ValueError) as error:
-            for descriptor in descriptors:
-                os.close(descriptor)
+        except ProtocolError as error:
+            reports.close_all(tuple(descriptors))
+            raise ProtocolError(f"forkserver at {self.path}: {error}") from error
+        try:
+            return reports.parse(body, tuple(descriptors))
+        except ProtocolError as error:
             raise ProtocolError(f"forkserver at {self.path}: {error}") from error

@@ -10,16 +10,18 @@ from functools import partial
 from pathlib import Path
 
 from chong.store.errors import Refused
+from chong.supervisor import reports
 from chong.supervisor.catalogue import Catalogue, read_catalogue
 from chong.supervisor.child import Child
 from chong.supervisor.containment import Containment
-from chong.supervisor.forkservers import keep_trials, next_number, start_forkserver
-from chong.supervisor.generation import Generation, Message
+from chong.supervisor.doubts import Doubts
+from chong.supervisor.forkservers import drop_trials, keep_trials, next_number, start_forkserver
+from chong.supervisor.generation import Generation
 from chong.supervisor.listeners import ForkserverListener, RunKeeper
 from chong.supervisor.loop import Loop
-from chong.supervisor.reloads import Reloaded, Reloads, Settled
+from chong.supervisor.reloads import Reloaded, Reloads, ReloadSettled
 from chong.supervisor.settings import Settings
-from chong.worker.wire import PROTOCOL_VERSION, Order, ProtocolError, Report
+from chong.worker.wire import PROTOCOL_VERSION, Order, ProtocolError
 
 RESTART_FIRST = 0.1
 RESTART_MOST = 30.0
@@ -55,6 +57,7 @@ class Generations:
         self._children: dict[int, Child] = {}
         self._generations: dict[int, Generation] = {}
         self._reloads = Reloads()
+        self.doubts = Doubts(loop, listener, self.kill)
         self._ending = False
 
     def __contains__(self, generation: Generation) -> bool:
@@ -79,6 +82,11 @@ class Generations:
         """Of the forkservers that are our children."""
         return {child.pid for child in self._children.values()}
 
+    @property
+    def attached(self) -> list[int]:
+        """Former terms' forkservers."""
+        return sorted(self._generations.keys() - self._children.keys())
+
     def logs(self) -> list[Path]:
         """Of the forkservers that live; safe to call from other threads."""
         return [self._paths.generation_log(number) for number in list(self._generations)]
@@ -92,6 +100,8 @@ class Generations:
         """Start a forkserver for new runs; `again` in place of a live one that has died."""
         number = self._last = max(next_number(self._paths), self._last + 1)
         self._trouble = ""
+        if not again:
+            drop_trials(self._paths)
         try:
             child, generation = start_forkserver(self._paths, number, self._settings, self.containment, again=again)
         except OSError as error:
@@ -110,7 +120,7 @@ class Generations:
         self._generations[generation.number] = generation
         generation.watch(self._loop, partial(self._receive, generation))
 
-    def reload(self, settled: Settled) -> None:
+    def reload(self, settled: ReloadSettled) -> None:
         """Load the task modules anew. While a generation is coming, all that ask meanwhile get the one after it."""
         if self._ending:
             settled(Refused("the node is going down and loads no new code"))
@@ -133,6 +143,7 @@ class Generations:
     def end(self) -> None:
         """Let every forkserver go once nothing of it is unreleased; no new one is started."""
         self._ending = True
+        drop_trials(self._paths)
         self._reloads.refuse_all(Refused("the node is going down and loads no new code"))
         for generation in self._generations.values():
             if generation is self._coming:
@@ -162,6 +173,12 @@ class Generations:
                 child.let_go()
             else:
                 child.end()
+
+    def let_go(self, *, and_own: bool) -> list[int]:
+        """Leave former terms' forkservers alone, with `and_own` this term's as well; those that were left."""
+        left = sorted(self._generations) if and_own else self.attached
+        self.close(left)
+        return left
 
     # --- reloads -------------------------------------------------------------------------------------------------
 
@@ -207,7 +224,7 @@ class Generations:
     # --- what they say -----------------------------------------------------------------------------------------
 
     def _receive(self, generation: Generation) -> None:
-        messages: list[Message] = []
+        messages: list[reports.Told] = []
         trouble: Exception | None = None
         try:
             for message in generation.receive():
@@ -227,13 +244,13 @@ class Generations:
             self.kill(generation)
             self._await_death(generation)
 
-    def _on_report(self, generation: Generation, message: Message) -> None:
-        if message.op is Report.HELLO:
-            self._on_hello(generation, message)
-        else:
-            self._runs.reported(generation, message)
+    def _on_report(self, generation: Generation, told: reports.Told) -> None:
+        if isinstance(told, reports.Hello):
+            self._on_hello(generation, told)
+        elif not isinstance(told, reports.Pong):  # to have come is all that it says
+            self._runs.reported(generation, told)
 
-    def _on_hello(self, generation: Generation, hello: Message) -> None:
+    def _on_hello(self, generation: Generation, hello: reports.Hello) -> None:
         generation.greet(hello, self._term)
         if generation.protocol != PROTOCOL_VERSION:
             raise ProtocolError(f"expected protocol {PROTOCOL_VERSION} of a new forkserver, got {generation.protocol}")
@@ -259,10 +276,11 @@ class Generations:
             self._bury(generation)
 
     def _bury(self, generation: Generation) -> None:
-        if generation is self._live:
+        was_live, was_coming = generation is self._live, generation is self._coming
+        is_replaced_at_once = was_live and self._coming is None and not self._ending
+        if is_replaced_at_once:
             keep_trials(self._paths, generation.number)
         self._forget(generation)
-        was_live, was_coming = generation is self._live, generation is self._coming
         self._live = None if was_live else self._live
         self._replaced = [each for each in self._replaced if each is not generation]
         has_orphans = self._runs.lose_home(generation)
@@ -270,7 +288,7 @@ class Generations:
             generation.let_leash_go()
         if was_coming and not self._ending:
             self._not_come(generation.number)
-        elif was_live and self._coming is None and not self._ending:
+        elif is_replaced_at_once:
             self._restart(generation.number, again=True)
         else:
             expected = self._ending or not (was_live or has_orphans)

@@ -1,6 +1,5 @@
 """A node's name and random id, pinned together in its state directory at the first start."""
 
-import json
 import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,7 +23,7 @@ def read_identity(path: Path) -> Identity | None:
         return None  # where nothing can be, the directories' own check says why
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from error
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise ConfigurationError(f"{path}: expected a node's name and id, it is not readable ({error})") from error
 
 

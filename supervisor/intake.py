@@ -13,11 +13,11 @@ from chong.store.errors import ChongError, ConcurrencyConflict, Refused, StoreUn
 from chong.store.model import TaskSnapshot
 from chong.store.view import as_json
 from chong.supervisor import events as e
-from chong.supervisor import operations
 from chong.supervisor.admission import Admission
 from chong.supervisor.catalogue import Catalogue
 from chong.supervisor.courier import Courier
 from chong.supervisor.loop import Loop
+from chong.supervisor.operations import RequestSettled
 from chong.supervisor.outbox import Outbox
 from chong.supervisor.queue import TurnQueue
 from chong.supervisor.spool import Spool
@@ -27,7 +27,7 @@ from chong.supervisor.tasks import Tasks
 
 QUEUE_LIMIT = 10_000
 
-Settled = Callable[[TaskSnapshot | ChongError], None]
+SubmissionSettled = Callable[[TaskSnapshot | ChongError], None]
 """Told what became of a submission."""
 
 
@@ -60,8 +60,8 @@ class Intake:
         self._tasks = tasks
         tasks.on_due = self.enqueue
         self._log = log
-        self._early: list[tuple[Submission, Settled]] = []
-        self._unanswered: dict[str, list[Settled]] = {}
+        self._early: list[tuple[Submission, SubmissionSettled]] = []
+        self._unanswered: dict[str, list[SubmissionSettled]] = {}
 
     def begin(self, unsaved: list[Submission]) -> None:
         """Take submissions; first what a former term had accepted and never stored."""
@@ -76,11 +76,11 @@ class Intake:
         for _, settled in early:
             settled(Refused("the node is draining and takes no new work"))
 
-    def submit_request(self, request: dict[str, Any], settled: operations.Settled) -> None:
+    def submit_request(self, request: dict[str, Any], settled: RequestSettled) -> None:
         """A submission that came over the control socket."""
         self.submit(from_json(request), partial(_settle_request, settled))
 
-    def submit(self, submission: Submission, settled: Settled) -> None:
+    def submit(self, submission: Submission, settled: SubmissionSettled) -> None:
         """Accept a submission; `settled` hears when it is stored, or on this node's disk with the store away."""
         if self.catalogue is None or not self.is_accepting:
             if self.is_draining or len(self._early) >= QUEUE_LIMIT:
@@ -143,7 +143,7 @@ class Intake:
             if state is not None and state.task.unique_key is None:
                 self.stored(task_id)
 
-    def _settle_repeated(self, known: TaskState, settled: Settled) -> None:
+    def _settle_repeated(self, known: TaskState, settled: SubmissionSettled) -> None:
         """The same submission again: it hears what the first one hears."""
         waiting = self._unanswered.get(known.task.id)
         if waiting is None:
@@ -151,7 +151,7 @@ class Intake:
         else:
             waiting.append(settled)
 
-    def _accept(self, submission: Submission, settled: Settled) -> None:
+    def _accept(self, submission: Submission, settled: SubmissionSettled) -> None:
         if self.is_draining:
             raise Refused("the node is draining and takes no new work")
         if len(self._queue) >= QUEUE_LIMIT:
@@ -174,7 +174,7 @@ class Intake:
         if isinstance(outcome, ChongError):
             self._log.error("accepted_work_refused", task=submission.id, name=submission.name, error=str(outcome))
 
-    def _answer_existing(self, task_id: str, settled: list[Settled], error: ConcurrencyConflict) -> None:
+    def _answer_existing(self, task_id: str, settled: list[SubmissionSettled], error: ConcurrencyConflict) -> None:
         try:
             found: TaskSnapshot | ChongError = self._store.get(task_id) or error
         except StoreUnavailable as outage:
@@ -183,5 +183,5 @@ class Intake:
             self._loop.call(partial(each, found))
 
 
-def _settle_request(settled: operations.Settled, outcome: TaskSnapshot | ChongError) -> None:
+def _settle_request(settled: RequestSettled, outcome: TaskSnapshot | ChongError) -> None:
     settled(outcome if isinstance(outcome, ChongError) else {"task": as_json(outcome)})

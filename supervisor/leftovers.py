@@ -7,9 +7,9 @@ from functools import partial
 from chong.store.errors import StoreUnavailable
 from chong.store.model import TaskSnapshot
 from chong.supervisor.courier import Courier
-from chong.supervisor.judge import Watch
 from chong.supervisor.loop import Loop
 from chong.supervisor.reconcile import Judge, new_event_id
+from chong.supervisor.watch import Watch
 
 
 class Leftovers:

@@ -4,8 +4,9 @@ from datetime import datetime
 from typing import Protocol
 
 from chong.supervisor import events as e
+from chong.supervisor import reports
 from chong.supervisor.catalogue import Catalogue
-from chong.supervisor.generation import Generation, Message
+from chong.supervisor.generation import Generation
 
 
 class ForkserverListener(Protocol):
@@ -20,6 +21,9 @@ class ForkserverListener(Protocol):
     def forkserver_not_understood(self, generation: int, error: Exception) -> None:
         """It could not be started, or said something that makes no sense; it is ended."""
 
+    def forkserver_stuck(self, generation: int, seconds: float) -> None:
+        """It said nothing for so long after it was asked; it is ended."""
+
     def forkserver_gone(self, generation: int, *, expected: bool, restart_in: float | None) -> None:
         """A forkserver ended; `expected` when it was to, and no run of it is left."""
 
@@ -33,7 +37,7 @@ class ForkserverListener(Protocol):
 class RunKeeper(Protocol):
     """Who has the runs that forkservers hold."""
 
-    def reported(self, generation: Generation, message: Message) -> None:
+    def reported(self, generation: Generation, told: reports.Told) -> None:
         """Something about a run; ProtocolError when it makes no sense."""
 
     def lose_home(self, generation: Generation) -> bool:

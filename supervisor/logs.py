@@ -30,6 +30,8 @@ class LogWriter:
         self._dropped_line = dropped_line
         self._lines: queue.Queue[str | None] = queue.Queue(BOUND)
         self._dropped = 0
+        self._counting = threading.Lock()
+        """Around `_dropped`, which those who write and the thread both change; never held over a system call."""
         self._thread = threading.Thread(target=self._run, name="chong-log", daemon=True)
         self._thread.start()
 
@@ -37,7 +39,7 @@ class LogWriter:
         try:
             self._lines.put_nowait(text)
         except queue.Full:
-            self._dropped += 1
+            self._drop(1)
         return len(text)
 
     def flush(self) -> None:
@@ -55,14 +57,19 @@ class LogWriter:
         text: str | None = ""
         while text is not None:
             text = self._lines.get()
-            lost, self._dropped = self._dropped, 0
+            with self._counting:
+                lost, self._dropped = self._dropped, 0
             try:
                 if lost:
                     self._write_out(self._dropped_line(lost))
                     lost = 0
                 self._write_out(text or "")
             except OSError:
-                self._dropped += lost + 1
+                self._drop(lost + 1)
+
+    def _drop(self, lines: int) -> None:
+        with self._counting:
+            self._dropped += lines
 
     def _write_out(self, text: str) -> None:
         data = text.encode("utf-8", "backslashreplace")

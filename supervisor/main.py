@@ -5,6 +5,7 @@ import resource
 import signal
 import sys
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -13,6 +14,7 @@ import click
 from chong.store.errors import ChongError, ConfigurationError, StoreUnavailable
 from chong.store.open import open_store
 from chong.supervisor.config import configured
+from chong.supervisor.containment import check_setting
 from chong.supervisor.controller import Controller
 from chong.supervisor.effective import settings_of, url_of
 from chong.supervisor.exits import Exit
@@ -27,6 +29,8 @@ END = (signal.SIGTERM, signal.SIGINT)
 SIGNALS = (*END, signal.SIGHUP)
 LOOK_SECONDS = 0.1
 LOG_SECONDS = 2.0
+LAST_WORDS_SECONDS = 0.5
+"""For the log after a fault: until the process is gone nobody renews its leases."""
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
@@ -58,7 +62,7 @@ def _supervise(settings: Settings, url: str, log_format: str) -> None:
     try:
         fault = _run_node(settings, url)
     finally:
-        writer.close(LOG_SECONDS)
+        writer.close(LOG_SECONDS if fault is None else LAST_WORDS_SECONDS)
     if fault is not None:
         # At once: the next term takes the runs over, and what this one's memory says cannot be trusted.
         os._exit(Exit.USAGE if isinstance(fault, ConfigurationError) else Exit.REFUSED)
@@ -66,24 +70,33 @@ def _supervise(settings: Settings, url: str, log_format: str) -> None:
 
 def _run_node(settings: Settings, url: str) -> BaseException | None:
     """Run until a signal comes or the node fails; returns what it failed of."""
+    check_setting(settings.cgroup)
     settings.make_directories()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # a run takes two descriptors here
     settings = replace(settings, worker_open_files=soft)
-    with open_store(url, serving=True) as store:
+    with ExitStack() as closing:
+        store = closing.enter_context(open_store(url, serving=True))
         controller = Controller(store=store, settings=settings)
-        while (number := _next_signal()) not in END:
-            if controller.fault is not None:
-                return controller.fault
-            if number == signal.SIGHUP:
-                controller.begin_reload()
-            else:
-                time.sleep(LOOK_SECONDS)
-        controller.close_in_thread()
-        while not controller.wait(LOOK_SECONDS):
-            if _next_signal() in END:
-                controller.hurry()
-        return controller.fault
+        fault = _serve(controller)
+        if fault is not None:
+            closing.pop_all()  # a store may take seconds to close, and the process ends at once
+        return fault
+
+
+def _serve(controller: Controller) -> BaseException | None:
+    while (number := _next_signal()) not in END:
+        if controller.fault is not None:
+            return controller.fault
+        if number == signal.SIGHUP:
+            controller.begin_reload()
+        else:
+            time.sleep(LOOK_SECONDS)
+    controller.close_in_thread()
+    while not controller.wait(LOOK_SECONDS):
+        if _next_signal() in END:
+            controller.hurry()
+    return controller.fault
 
 
 def _next_signal() -> int | None:

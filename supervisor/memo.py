@@ -16,4 +16,5 @@ def memo_of(options: Options) -> dict[str, Any]:
 
 def options_of(memo: Any) -> Options:
     """The defaults when it tells none."""
-    return options_from_json(memo["options"]) if isinstance(memo, dict) and "options" in memo else Options()
+    options = memo.get("options") if isinstance(memo, dict) else None
+    return options_from_json(options) if isinstance(options, dict) else Options()

@@ -15,7 +15,6 @@ from chong.store.contract import TaskStore
 from chong.store.errors import ChongError, Refused, StoreUnavailable
 from chong.store.model import Action, CatalogueEntry, Command, TaskSnapshot
 from chong.supervisor import events as e
-from chong.supervisor import operations
 from chong.supervisor.admission import Admission
 from chong.supervisor.catalogue import Catalogue
 from chong.supervisor.claim import claim_id
@@ -23,11 +22,12 @@ from chong.supervisor.courier import Courier
 from chong.supervisor.gatekeeper import Gatekeeper
 from chong.supervisor.intake import Intake
 from chong.supervisor.loop import Loop
+from chong.supervisor.operations import RequestSettled
 from chong.supervisor.outbox import Outbox
 from chong.supervisor.processes import Processes
 from chong.supervisor.queue import TurnQueue
 from chong.supervisor.registration import Registration
-from chong.supervisor.reloads import Reloaded, Settled
+from chong.supervisor.reloads import Reloaded, ReloadSettled
 from chong.supervisor.schedule import plans_of
 from chong.supervisor.spool import Spool
 from chong.supervisor.submission import Submission
@@ -35,6 +35,7 @@ from chong.supervisor.task_state import TaskState
 from chong.supervisor.tasks import Tasks
 
 PUBLISH_AGAIN = 5.0
+DESYNCED_KEPT = 1000
 
 
 class Node:
@@ -59,6 +60,7 @@ class Node:
         self.registration: Registration
         self.gatekeeper: Gatekeeper
         self.desynced: dict[str, str] = {}
+        """What was seen of the newest tasks that somebody else has written, `DESYNCED_KEPT` at most."""
         self.loop = loop
         self._store = store
         self._spool = spool
@@ -84,7 +86,7 @@ class Node:
 
     def drop(self, task: TaskSnapshot) -> None:
         """A task that had ended before this term."""
-        self._spool.drop(task.id, task.attempt)
+        self.tasks.drop_files(task)
 
     def complain_of_store(self, task_id: str) -> None:
         """The store does not know a task that has run here: it is not run again behind anybody's back."""
@@ -103,7 +105,7 @@ class Node:
         """Leftovers of former terms, whose leases ran out."""
         for task in tasks:
             self._log.warning("task_lost", task=task.id, name=task.name)
-            self._spool.drop(task.id, task.attempt)
+            self.tasks.drop_files(task)
 
     def begin_accepting(self, unsaved: list[Submission]) -> None:
         """From now on runs start. First what a former term had accepted and never stored."""
@@ -179,6 +181,9 @@ class Node:
     def forkserver_not_understood(self, generation: int, error: Exception) -> None:
         self._log.error("forkserver_not_understood", generation=generation, error=str(error))
 
+    def forkserver_stuck(self, generation: int, seconds: float) -> None:
+        self._log.error("forkserver_stuck", generation=generation, seconds=seconds)
+
     def forkserver_gone(self, generation: int, *, expected: bool, restart_in: float | None) -> None:
         if expected:
             self._log.info("generation_ended", generation=generation)
@@ -234,7 +239,10 @@ class Node:
     def desync(self, task_id: str, detail: str) -> None:
         """Somebody else wrote the task: stop writing and renewing it, and end its run."""
         self._log.error("task_desynced", task=task_id, detail=detail)
+        self.desynced.pop(task_id, None)  # to its end, among the newest
         self.desynced[task_id] = detail
+        if len(self.desynced) > DESYNCED_KEPT:
+            del self.desynced[next(iter(self.desynced))]
         self._outbox.give_up(task_id)
         self.tasks.unlease(task_id)
         self.tasks.feed(task_id, e.Desynced(detail), f"{task_id}.desynced")
@@ -283,14 +291,14 @@ class Node:
         except StoreUnavailable as error:
             self.loop.call(partial(self._log.warning, "command_not_answered", command=command.id, error=str(error)))
 
-    def reload(self, settled: Settled) -> None:
+    def reload(self, settled: ReloadSettled) -> None:
         """Load the task modules anew, in a generation for all runs from then on; runs under way keep theirs."""
         if self.intake.is_draining:
             settled(Refused("the node is draining and loads no new code"))
         else:
             self.processes.generations.reload(settled)
 
-    def reload_request(self, _: dict[str, Any], settled: operations.Settled) -> None:
+    def reload_request(self, _: dict[str, Any], settled: RequestSettled) -> None:
         """A reload that was asked for over the control socket."""
         self.reload(lambda outcome: settled(asdict(outcome) if isinstance(outcome, Reloaded) else outcome))
 

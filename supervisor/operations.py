@@ -1,27 +1,32 @@
 """What a node can be asked for over its control socket: one handler per operation."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
-from chong.store.errors import ChongError, ConfigurationError
+import structlog
+
+from chong.store.errors import ChongError, ConfigurationError, Refused
 from chong.supervisor.control import Answer, failure
 
-Settled = Callable[[dict[str, Any] | ChongError], None]
+RequestSettled = Callable[[dict[str, Any] | ChongError], None]
 """Told what became of a request: the facts of its answer, or why it was refused."""
 
-Operation = Callable[[dict[str, Any], Settled], None]
+Operation = Callable[[dict[str, Any], RequestSettled], None]
 
 
 class Operations:
-    """Called in the loop's thread; an operation may settle its request at once or later."""
+    """Called in the loop's thread; an operation may settle its request at once or later.
 
-    def __init__(self, table: Mapping[str, Operation]) -> None:
+    One that fails is refused: a fault behind one request must not end the runs and requests of everybody else.
+    """
+
+    def __init__(self, table: Mapping[str, Operation], log: structlog.typing.FilteringBoundLogger) -> None:
         self._table = table
+        self._log = log
 
     def request(self, request: dict[str, Any], answer: Answer) -> None:
         """One request of the control socket."""
-        settled = partial(_answer, answer)
+        settled = _Once(answer)
         op = request.pop("op", None)
         operation = self._table.get(op) if isinstance(op, str) else None
         if operation is None:
@@ -32,7 +37,19 @@ class Operations:
             operation(request, settled)
         except ChongError as error:
             settled(error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is told to the caller and in the log
+            self._log.error("request_failed", op=op, error=repr(error), exc_info=error)
+            settled(Refused(f"internal error: {type(error).__name__}; the supervisor's log has more"))
 
 
-def _answer(answer: Answer, outcome: dict[str, Any] | ChongError) -> None:
-    answer(failure(outcome) if isinstance(outcome, ChongError) else {"ok": True, **outcome})
+class _Once:
+    """Settles a request; what comes after the first word is not said, for each request has one line of answer."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self._is_settled = False
+
+    def __call__(self, outcome: dict[str, Any] | ChongError) -> None:
+        if not self._is_settled:
+            self._answer(failure(outcome) if isinstance(outcome, ChongError) else {"ok": True, **outcome})
+            self._is_settled = True

@@ -6,6 +6,7 @@ written because the store was away is offered again, unchanged, so that an event
 
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import islice
 
 from chong.store.errors import Refused
 from chong.store.model import Beat, Completion, LeaseGrant, Note, Save
@@ -98,8 +99,8 @@ class Outbox:
             if len(batch.saves) >= BATCH:
                 break
             batch.saves.append(waiting[0])
-        batch.notes = list(self._notes)[:BATCH]
-        batch.completions = list(self._completions)[:BATCH]
+        batch.notes = list(islice(self._notes, BATCH))
+        batch.completions = list(islice(self._completions, BATCH))
         if beats:
             batch.beats = list(self._beats.values())
             self._beats = {}

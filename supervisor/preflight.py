@@ -6,6 +6,7 @@ from pathlib import Path
 from chong.store.buckets import format_buckets
 from chong.store.errors import ConfigurationError, TablesMissing
 from chong.store.open import file_of, open_store
+from chong.supervisor.containment import check_setting
 from chong.supervisor.files import check_private
 from chong.supervisor.identity import check_identity
 from chong.supervisor.settings import Settings
@@ -16,6 +17,7 @@ def preflight(settings: Settings, url: str) -> str:
 
     Task modules are not imported: their code may do anything, and belongs into a forkserver.
     """
+    check_setting(settings.cgroup)
     paths = settings.paths
     for directory in (paths.state, paths.runtime):
         check_private(directory)

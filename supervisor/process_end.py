@@ -1,20 +1,10 @@
-"""How the supervisor learns that a process has ended: by its own look, or by a forkserver's word."""
+"""How the supervisor learns by its own look that a process has ended."""
 
 import os
-from datetime import UTC, datetime
 
 from chong.store.model import Usage
-from chong.supervisor.generation import Message
-from chong.supervisor.verdict import ProcessEnd, usage_of
+from chong.supervisor.verdict import ProcessEnd
 from chong.worker.kernel import used_by
-
-
-def told_exit(message: Message) -> ProcessEnd:
-    """An end as a forkserver tells it, one of another version perhaps not when."""
-    at = message.body.get("at")
-    when = datetime.fromtimestamp(at, UTC) if isinstance(at, int | float) else None
-    usage = usage_of(message.body)
-    return ProcessEnd(message.body.get("code"), message.body.get("signal"), when, usage, bool(message.body.get("oom")))
 
 
 def exit_of(pidfd: int) -> ProcessEnd | None:

@@ -12,27 +12,29 @@ from typing import Any
 
 from chong.store.model import Failure, FailureKind
 from chong.supervisor import events as e
+from chong.supervisor import reports
 from chong.supervisor.adopted import reap_adopted
 from chong.supervisor.containment import Containment
 from chong.supervisor.forkservers import Found
-from chong.supervisor.frames import interpret, state_of, time_of
-from chong.supervisor.generation import Generation, Message
+from chong.supervisor.frames import held_back, interpret, state_of, time_of
+from chong.supervisor.generation import Generation
 from chong.supervisor.generations import Generations
 from chong.supervisor.listeners import Listener
 from chong.supervisor.loop import Loop
-from chong.supervisor.memo import memo_of, options_of
-from chong.supervisor.process_end import exit_of, reap, told_exit
+from chong.supervisor.memo import memo_of
+from chong.supervisor.process_end import exit_of, reap
 from chong.supervisor.run_channel import KEEP, RunChannel
 from chong.supervisor.runlogs import RunLogs
 from chong.supervisor.settings import Settings
 from chong.supervisor.verdict import ProcessEnd
 from chong.worker.options import Options
-from chong.worker.wire import Order, ProtocolError, Report, Up, decode_up
+from chong.worker.wire import Order, ProtocolError, Up, decode_up
 
 REAP_PERIOD = 1.0
 REAP_LAST = 0.5
 LEFT_POLL = 0.02
-DESCRIPTORS_OF_A_RUN = 2
+EXIT_SECONDS = 1.0
+"""After the worker's end; a forkserver that has not told the exit of the run by then is asked whether it is there."""
 FRAMES_A_TURN = 100
 FRAMES_UNSTORED = 1000
 """More than a worker of ours can have on the way: it holds its checkpoints back."""
@@ -68,12 +70,15 @@ class Processes:
         self.generations.host(found.generation)
         memos = {}
         for worker in found.workers:
-            run = str(worker.body["run"])
-            self._add_channel(run, worker, found.generation)
-            memos[run] = worker.body.get("memo")
-            self.logs.begin(run, options_of(memos[run]).log_max)
-            if worker.body["exited"]:
-                self._early_exits[run] = told_exit(worker)
+            run = worker.run
+            if run in self._channels:
+                reports.close_all(worker.descriptors)
+                continue
+            self._add_channel(worker, found.generation)
+            memos[run] = worker.memo
+            self.logs.begin(run, worker.options.log_max)
+            if worker.end is not None:
+                self._early_exits[run] = worker.end
         return memos
 
     def close(self) -> None:
@@ -92,30 +97,41 @@ class Processes:
         if self._has_adopted:
             self._reap_last()
 
+    def let_go(self, *, and_own: bool) -> tuple[int, list[int]]:
+        """Leave the runs as a SIGKILL of this process would; how many, and which forkservers hold on.
+
+        The next term attaches to them, and hears all that nobody has stored. Without `and_own` the forkservers that
+        this term has started end: they were never asked for a run.
+        """
+        runs = list(self._channels)
+        for run in runs:
+            self._drop_channel(run)
+        return len(runs), self.generations.let_go(and_own=and_own)
+
     # --- what forkservers say of runs ----------------------------------------------------------------------------
 
-    def reported(self, generation: Generation, message: Message) -> None:
+    def reported(self, generation: Generation, told: reports.Told) -> None:
         """ProtocolError when it makes no sense."""
-        run = str(message.body.get("run"))
-        if message.op is Report.SPAWNED:
-            self._on_spawned(generation, run, message)
-        elif message.op is Report.REFUSED:
-            self._asked.pop(run, None)
-            self.logs.end(run)
-            reason = str(message.body.get("reason"))
-            self._listener.happened(run, e.SpawnRefused(reason), f"{run}.refused", None)
-        elif message.op is Report.EXITED:
-            self._on_exit(run, told_exit(message))
+        match told:
+            case reports.Worker() | reports.Hello():
+                reports.close_all(told.descriptors)
+                raise ProtocolError(f"expected what became of a run, got {type(told).__name__.lower()}")
+            case reports.Spawned():
+                self._on_spawned(generation, told)
+            case reports.Refused(run, reason):
+                self._asked.pop(run, None)
+                self.logs.end(run)
+                self._listener.happened(run, e.SpawnRefused(reason), f"{run}.refused", None)
+            case reports.Exited(run, end):
+                self._on_exit(run, end)
 
-    def _on_spawned(self, generation: Generation, run: str, message: Message) -> None:
-        if len(message.descriptors) != DESCRIPTORS_OF_A_RUN:
-            message.close()
-            raise ProtocolError(f"expected {DESCRIPTORS_OF_A_RUN} descriptors beside spawned, got another number")
+    def _on_spawned(self, generation: Generation, told: reports.Spawned) -> None:
+        run = told.run
         self._asked.pop(run, None)
         if run in self._channels:
-            message.close()
+            reports.close_all(told.descriptors)
             return
-        channel = self._add_channel(run, message, generation)
+        channel = self._add_channel(told, generation)
         self._listener.happened(run, e.Spawned(channel.pid), f"{run}.spawned", None)
         self.read(run)
 
@@ -165,6 +181,8 @@ class Processes:
         channel = self._channels[run]
         self._read.add(run)
         self._loop.watch(channel.fileno(), partial(self._read_some, channel))
+        if run not in self._orphans:
+            self._loop.watch(channel.pidfd, partial(self._worker_ended, channel))
         self._read_some(channel)
         early = self._early_exits.pop(run, None)
         if early is not None:
@@ -231,10 +249,10 @@ class Processes:
         self._drop_channel(run)
         self.logs.end(run)
 
-    def _add_channel(self, run: str, message: Message, generation: Generation) -> RunChannel:
-        channel = RunChannel(run, int(message.body["pid"]), *message.descriptors)
-        self._channels[run] = channel
-        self._homes[run] = generation
+    def _add_channel(self, told: reports.Spawned, generation: Generation) -> RunChannel:
+        channel = RunChannel(told.run, told.pid, told.channel, told.pidfd)
+        self._channels[told.run] = channel
+        self._homes[told.run] = generation
         return channel
 
     def _drop_channel(self, run: str) -> None:
@@ -307,13 +325,27 @@ class Processes:
             return
         channel.has_ended = True
         self._read_to_end(channel)
+        if (data := held_back(self._paths.run_dir(run))) is not None:
+            self._on_frame(channel, data)
         self._loop.forget(channel.fileno())
         self._loop.forget(channel.pidfd)
         if run in self._abandoned:
             self._abandoned.discard(run)
             self.release(run)
             return
-        self._listener.happened(run, e.Exited(exit_), f"{run}.exit", exit_.at)
+        seen = [at for at in (exit_.at, channel.worker_ended_at) if at is not None]
+        self._listener.happened(run, e.Exited(exit_), f"{run}.exit", min(seen, default=None))
+
+    def _worker_ended(self, channel: RunChannel) -> None:
+        """By our own look: its forkserver sees it, too, and tells the exit when nothing of the run is left."""
+        if self._channels.get(channel.run) is channel and channel.sees_end():
+            self._listener.happened(channel.run, e.WorkerEnded(), f"{channel.run}.ended", channel.worker_ended_at)
+            self._loop.later(EXIT_SECONDS, partial(self._await_exit, channel))
+
+    def _await_exit(self, channel: RunChannel) -> None:
+        if self._channels.get(channel.run) is channel and not channel.has_ended and channel.run not in self._orphans:
+            self.generations.doubts.ask(self._homes[channel.run])
+            self._loop.later(EXIT_SECONDS, partial(self._await_exit, channel))
 
     # --- workers whose forkserver died -------------------------------------------------------------------------
 
@@ -327,6 +359,7 @@ class Processes:
     def _orphan_ended(self, channel: RunChannel) -> None:
         if self._channels.get(channel.run) is not channel:
             return
+        self._worker_ended(channel)
         exit_ = exit_of(channel.pidfd)
         if exit_ is None:
             return  # it lives: the loop may call once for a descriptor whose number was another's

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from chong.store.contract import TaskStore
 from chong.store.errors import StoreUnavailable
 from chong.store.model import Lease, TaskSnapshot
-from chong.store.query import MAX_LIMIT, TaskQuery
+from chong.store.pages import all_tasks
+from chong.store.query import TaskQuery
 from chong.store.states import RUNS
-from chong.supervisor.judge import Watch
+from chong.supervisor.watch import Watch
 
 REASON = "its holder is dead: the lease ran out and nobody renewed it"
 LOOK_SECONDS = 0.25
@@ -31,7 +32,7 @@ class Judge:
         ids = frozenset(lease.task_id for lease in leases)
         if not ids:
             return []
-        return self.store.query(TaskQuery(ids=ids, buckets=buckets, statuses=RUNS, limit=MAX_LIMIT))
+        return list(all_tasks(self.store, TaskQuery(ids=ids, buckets=buckets, statuses=RUNS)))
 
     def expire(self, ids: Iterable[str], event_id: str) -> list[TaskSnapshot]:
         """Make them `lost`, where the store still finds their lease past; the others' holders came back.

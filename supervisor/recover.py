@@ -7,7 +7,7 @@ import json
 import shutil
 import signal
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,12 +17,16 @@ from chong.store.buckets import DEFAULT_NUM_BUCKETS, BucketPolicy
 from chong.store.contract import TaskStore
 from chong.store.errors import ConfigurationError
 from chong.store.model import NodeRecord, Note, TaskSnapshot, TermRecord, Transition, Usage
-from chong.store.query import MAX_LIMIT, TaskQuery
+from chong.store.pages import all_tasks
+from chong.store.query import TaskQuery
 from chong.store.states import RUNS, WAITING, Status
 from chong.supervisor.claim import claim_of
+from chong.supervisor.files import read_json
+from chong.supervisor.frames import held_back
 from chong.supervisor.paths import Paths
 from chong.supervisor.submission import Submission
 from chong.supervisor.verdict import ProcessEnd, usage_of
+from chong.worker.wire import ProtocolError, decode_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,8 @@ def find(store: TaskStore, scene: Scene) -> Findings:
     store.register_term(scene.term, scene.node)
     parted = not BucketPolicy(findings.num_buckets).covers_all(scene.owned_buckets)
     store.declare_buckets(scene.node.node, scene.owned_buckets if parted else None)
-    tasks = {task.id: task for task in _open_tasks(store, scene.node.node)}
+    open_here = TaskQuery(node=scene.node.node, statuses=RUNS | WAITING)
+    tasks = {task.id: task for task in all_tasks(store, open_here)}
     runs = [task for task in tasks.values() if task.status in RUNS]
     _sort_runs(store, scene, findings, runs, terms)
     _sort_waiting(scene, findings, [task for task in tasks.values() if task.status in WAITING])
@@ -116,16 +121,6 @@ def _refuse_namesake(store: TaskStore, scene: Scene) -> None:
             )
 
 
-def _open_tasks(store: TaskStore, node: str) -> Iterable[TaskSnapshot]:
-    before = None
-    while True:
-        page = store.query(TaskQuery(node=node, statuses=RUNS | WAITING, limit=MAX_LIMIT, before=before))
-        yield from page
-        if len(page) < MAX_LIMIT:
-            return
-        before = page[-1].id
-
-
 def _sort_runs(
     store: TaskStore,
     scene: Scene,
@@ -134,13 +129,11 @@ def _sort_runs(
     terms: Mapping[str, TermRecord],
 ) -> None:
     by_owner: dict[str, list[TaskSnapshot]] = {}
+    others = (task for task in runs if task.run not in scene.attached)
+    answered = {task.id for task in others if _is_answered_for(store, scene, task)}
     for task in runs:
         owner = task.lease_owner or ""
-        if (
-            task.run in scene.attached
-            or _is_answered_for(store, scene, task)
-            or is_proven_dead(terms.get(owner), scene)
-        ):
+        if task.run in scene.attached or task.id in answered or is_proven_dead(terms.get(owner), scene):
             by_owner.setdefault(owner, []).append(task)
         else:
             findings.doubtful.append(task)
@@ -149,7 +142,7 @@ def _sort_runs(
         for task in adopted:
             if task.run in scene.attached:
                 findings.running.append((task, running_seconds(store.history(task.id), datetime.now(UTC))))
-            elif task.started_at is None and _is_answered_for(store, scene, task):
+            elif task.started_at is None and task.id in answered:
                 findings.unforked.append(task)
             else:
                 findings.dead.append(task)
@@ -187,10 +180,10 @@ def _sort_attached(store: TaskStore, scene: Scene, findings: Findings, adopted: 
 
 
 def _sort_accepted(store: TaskStore, scene: Scene, findings: Findings, tasks: Mapping[str, TaskSnapshot]) -> None:
-    for task_id, submission in scene.accepted.items():
-        if task_id in tasks:
-            continue
-        found = store.get(task_id)
+    absent = {task_id: submission for task_id, submission in scene.accepted.items() if task_id not in tasks}
+    known = {task.id: task for task in all_tasks(store, TaskQuery(ids=frozenset(absent)))} if absent else {}
+    for task_id, submission in absent.items():
+        found = known.get(task_id)
         if found is None and scene.paths.log_of(f"{task_id}.1").exists():
             findings.forgotten.append(task_id)  # it would run a second time
         elif found is None:
@@ -262,11 +255,22 @@ class Remains:
         return self.code is None and not self.oom and self.signal in {None, signal.SIGTERM, signal.SIGKILL}
 
 
+def _newer(data: bytes | None, frames: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """What was held back, unless it left after all."""
+    try:
+        if data is None or decode_up(data).number <= max((decode_up(frame).number for frame in frames), default=0):
+            return ()
+    except ProtocolError:
+        return ()  # junk: what else remains decides
+    return (data,)
+
+
 def read_remains(run_dir: Path) -> Remains | None:
     """None when there are none, or when they cannot be read: then the outcome stays unknown."""
     try:
-        content: Any = json.loads((run_dir / "remains.json").read_text(encoding="utf-8"))
+        content: Any = read_json(run_dir / "remains.json")
         frames = tuple(json.dumps(frame, ensure_ascii=False).encode() for frame in content["frames"])
+        frames += _newer(held_back(run_dir), frames)
         at = datetime.fromtimestamp(content["at"], UTC)
         return Remains(
             content["code"],
@@ -277,5 +281,5 @@ def read_remains(run_dir: Path) -> Remains | None:
             usage_of(content),
             content.get("oom") is True,
         )
-    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None

@@ -22,7 +22,7 @@ class Reloaded:
     refused: Mapping[str, str]
 
 
-Settled = Callable[[Reloaded | ChongError], None]
+ReloadSettled = Callable[[Reloaded | ChongError], None]
 """Told what became of a reload."""
 
 
@@ -32,14 +32,14 @@ class Reloads:
     def __init__(self) -> None:
         self.is_wanted = False
         """Whether a reload was asked for that has not begun."""
-        self._waiting: list[Settled] = []
-        self._begun: list[Settled] = []
+        self._waiting: list[ReloadSettled] = []
+        self._begun: list[ReloadSettled] = []
 
     def __len__(self) -> int:
         """How many wait for a reload to begin."""
         return len(self._waiting)
 
-    def ask(self, settled: Settled) -> None:
+    def ask(self, settled: ReloadSettled) -> None:
         self.is_wanted = True
         self._waiting.append(settled)
 

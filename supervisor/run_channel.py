@@ -1,9 +1,11 @@
 """The supervisor's end of a run: frames up and down, and signals, to exactly one worker."""
 
 import os
+import select
 import signal
 import socket
 from collections import deque
+from datetime import UTC, datetime
 
 from chong.worker.packets import open_channel, receive
 from chong.worker.wire import SO_PEEK_OFF
@@ -29,6 +31,9 @@ class RunChannel:
         self._unpopped: deque[int] = deque()
         self.last_number = 0
         self.has_ended = False
+        """Nothing of the run is left."""
+        self.worker_ended_at: datetime | None = None
+        """When that was first seen here."""
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -37,6 +42,15 @@ class RunChannel:
     def waiting(self) -> int:
         """How many frames were peeked at and lie in the socket still."""
         return len(self._unpopped)
+
+    def sees_end(self) -> bool:
+        """Whether the worker is found to have ended, which is told once."""
+        poll = select.poll()
+        poll.register(self.pidfd, select.POLLIN)
+        if self.worker_ended_at is not None or not poll.poll(0):
+            return False
+        self.worker_ended_at = datetime.now(UTC)
+        return True
 
     def peek(self, most: int) -> list[bytes]:
         """Up to so many of the frames that have come since the last call, in order; none behind a last word."""

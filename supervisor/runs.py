@@ -1,6 +1,7 @@
 """Rules for a run whose worker lives: what it says, how long it may take, and how it ends."""
 
 import signal
+from dataclasses import replace
 from typing import Any
 
 from chong.store.model import Failure, FailureKind
@@ -54,7 +55,7 @@ def answered(step: Step, answered: e.Answered) -> None:
         stop = state.task.stop
         if step.status is Status.STOPPING and stop is not None and stop.acknowledged_at is None:
             moments = step.stop_moments(acknowledged_at=step.event.at)
-            step.move(Status.STOPPING, reason="acknowledged at a checkpoint", stop=moments)
+            step.move(Status.STOPPING, reason="acknowledged by the task", stop=moments)
     elif answered.kind is Down.PAUSE and step.status is Status.PAUSING and answered.number == state.pause_number:
         step.know(used=state.running_time(step.event.clock), since=None)
         step.do(e.Disarm(e.TimerName.TIMEOUT))
@@ -92,10 +93,15 @@ def time_used_up(step: Step) -> None:
 
 def grace_over(step: Step) -> None:
     if step.state.has_process:
-        step.know(signalled=True)
+        _know_signalled(step)
         # CONT after TERM: a stopped process sees its pending SIGTERM only when it runs again.
         step.signal(signal.SIGTERM, signal.SIGCONT)
         step.do(e.Arm(e.TimerName.KILL, step.state.options.kill_grace))
+
+
+def _know_signalled(step: Step) -> None:
+    """A worker that has ended is not forced by what is sent to the rest of its group."""
+    step.know(signalled=step.state.signalled or not step.state.worker_ended)
 
 
 def kill_due(step: Step) -> None:
@@ -105,12 +111,21 @@ def kill_due(step: Step) -> None:
         flags = step.state.task.flags | {UNKILLABLE}
         step.move(Status.STOPPING, reason="SIGKILL has had no effect yet", flags=flags)
     step.signal(signal.SIGKILL)
-    step.know(signalled=True, killed=True)
+    _know_signalled(step)
+    step.know(killed=True)
     step.do(e.Arm(e.TimerName.KILL, UNKILLABLE_AFTER))
+
+
+def worker_ended(step: Step, _: e.WorkerEnded) -> None:
+    """It can no longer be late; what is left of its group takes the ladder still."""
+    step.know(worker_ended=True)
+    step.do(e.Disarm(e.TimerName.START), e.Disarm(e.TimerName.TIMEOUT))
 
 
 def exited(step: Step, exited: e.Exited) -> None:
     step.do(*(e.Disarm(name) for name in e.TimerName))
+    # What was decided while nobody knew of its end stands before it on record.
+    step.event = replace(step.event, at=max(step.event.at, step.state.task.status_changed_at))
     if exited.exit.usage is not None:
         step.do(e.Measured(exited.exit.usage))
     verdict = judge(step.state.evidence(exited.exit))

@@ -30,7 +30,7 @@ class Spool:
         self._accepted.keep(submission)
 
     def params(self, task_id: str) -> dict[str, Any]:
-        """The parameters of an accepted task; FileNotFoundError when they have gone."""
+        """The parameters of an accepted task; OSError, ValueError or ConfigurationError when they cannot be read."""
         return self._accepted.params(task_id)
 
     def keep_state(self, task_id: str, text: str) -> None:
@@ -38,7 +38,7 @@ class Spool:
         self._checkpoints.keep(task_id, text)
 
     def last_state(self, task_id: str) -> Any:
-        """What the last attempt kept; None when it kept nothing."""
+        """What the last attempt kept; None when it kept nothing. Unreadable and OSError as Checkpoints has them."""
         return self._checkpoints.last(task_id)
 
     def drop(self, task_id: str, attempt: int) -> None:

@@ -8,7 +8,7 @@ from chong.supervisor import events as e
 from chong.supervisor.requests import ask_pending
 from chong.supervisor.retry import backoff
 from chong.supervisor.step import Step
-from chong.supervisor.task_state import UNKILLABLE, Phase
+from chong.supervisor.task_state import Phase
 from chong.worker.options import Backoff
 
 MAX_REFUSALS = 5
@@ -25,6 +25,7 @@ def slot_free(step: Step, free: e.SlotFree) -> None:
         given_up=False,
         signalled=False,
         killed=False,
+        worker_ended=False,
         used=0.0,
         since=None,
         pid=None,
@@ -37,7 +38,6 @@ def slot_free(step: Step, free: e.SlotFree) -> None:
         started_at=None,
         failure=None,
         forced=False,
-        flags=step.state.task.flags - {UNKILLABLE},
         exit_code=None,
         exit_signal=None,
     )
@@ -69,10 +69,13 @@ def spawn_refused(step: Step, refused: e.SpawnRefused) -> None:
     refusals = step.state.refusals + 1
     step.know(refusals=refusals)
     reason = f"fork refused: {refused.reason}"[:500]
-    _back_to_queue(step, reason, delay=backoff(Backoff(), refusals, step.event.id) if refusals < MAX_REFUSALS else None)
-    if refusals >= MAX_REFUSALS:
-        step.move(Status.FAILED, failure=Failure(FailureKind.SPAWN_FAILED, "fork", reason))
-        step.know(phase=Phase.ENDED)
+    if refusals < MAX_REFUSALS:
+        _back_to_queue(step, reason, delay=backoff(Backoff(), refusals, step.event.id))
+        return
+    step.drop_pending_pause("too_late", f"the start came to nothing, the task is {Status.FAILED}")
+    _back_to_queue(step, reason, delay=None)
+    step.move(Status.FAILED, failure=Failure(FailureKind.SPAWN_FAILED, "fork", reason))
+    step.know(phase=Phase.ENDED)
 
 
 def forkserver_lost(step: Step, _: e.ForkserverLost) -> None:

@@ -21,7 +21,7 @@ from chong.supervisor.events import (
     Thaw,
     TimerName,
 )
-from chong.supervisor.task_state import FROZEN, Phase, TaskState
+from chong.supervisor.task_state import FROZEN, UNKILLABLE, Phase, TaskState
 from chong.worker.wire import Down
 
 _ENDING = frozenset({signal.SIGTERM, signal.SIGKILL})
@@ -62,7 +62,10 @@ class Step:
         starts: bool = False,
         **changes: Any,
     ) -> None:
-        """Change the task's status by a row of the table, with whatever else changes in it; only pauses are frozen."""
+        """Change the task's status by a row of the table, with whatever else changes in it.
+
+        Only what is paused can be frozen, and only what is stopping unkillable.
+        """
         task = self.state.task
         if not is_allowed(task.status, target):
             raise IllegalMove(f"task {task.id}: {task.status} -> {target} on {self.event.what}")
@@ -91,6 +94,8 @@ class Step:
         )
         if target is not Status.PAUSED:
             moved = replace(moved, flags=moved.flags - {FROZEN})
+        if target is not Status.STOPPING:
+            moved = replace(moved, flags=moved.flags - {UNKILLABLE})
         self.know(task=moved)
 
     def amend(self, **changes: Any) -> None:

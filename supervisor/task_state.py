@@ -43,6 +43,7 @@ class TaskState:
     requeue_after: the delay of the next attempt, to be queued when the end of this one is stored; not_before: the
     monotonic second before which it must not start, None when this term has not computed it.
     retry_word: whether the worker said of its exception that it may be retried.
+    signalled, killed: by the ladder, while the worker lived; SIGKILL at any time. worker_ended: it is a zombie.
     """
 
     task: TaskSnapshot
@@ -70,6 +71,7 @@ class TaskState:
     given_up: bool = False
     signalled: bool = False
     killed: bool = False
+    worker_ended: bool = False
     desynced: bool = False
 
     @property

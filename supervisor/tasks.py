@@ -9,12 +9,11 @@ from typing import Any
 
 import structlog
 
-from chong.store.errors import ConfigurationError
-from chong.store.model import Beat, Failure, FailureKind, Usage
+from chong.store.model import Beat, Failure, FailureKind, TaskSnapshot, Usage
 from chong.store.states import Status
 from chong.supervisor import events as e
 from chong.supervisor.decide import decide
-from chong.supervisor.go import go_frame
+from chong.supervisor.handover import Handover, ParamsGone
 from chong.supervisor.loop import Loop, Timer
 from chong.supervisor.outbox import Outbox
 from chong.supervisor.paths import Paths
@@ -39,10 +38,10 @@ class Tasks:
         log: structlog.typing.FilteringBoundLogger,
     ) -> None:
         self._loop = loop
-        self._paths = paths
         self._outbox = outbox
         self._queue = queue
         self._spool = spool
+        self._handover = Handover(paths, spool, log)
         self._log = log
         self._states: dict[str, TaskState] = {}
         self._timers: dict[tuple[str, e.TimerName], Timer] = {}
@@ -50,9 +49,9 @@ class Tasks:
         self.leased_ids: tuple[str, ...] = ()
         """The tasks whose leases are ours, for the lease keeper's thread: replaced whole, never changed."""
         self.processes: Processes
-        """Set by the controller, which joins the two."""
+        """Set by the term, which joins the two."""
         self.on_due: Callable[[str], None]
-        """Told of a task whose pause is over, which then is to be enqueued by the limits that count now."""
+        """Told of a task whose back-off is over, which then is to be enqueued by the limits that count now."""
         self.on_move: Callable[[e.SaveState], None]
         """Told of each change of state that is about to be stored."""
         self._performers: dict[type, Callable[[TaskState, Any], None]] = {
@@ -146,6 +145,13 @@ class Tasks:
         except OSError as error:  # a full disk costs the newest state, never the node
             self._log.error("state_not_kept", task=task_id, error=str(error))
 
+    def drop_files(self, task: TaskSnapshot) -> None:
+        """What this node keeps of a task that is over; what stays now goes when the next term finds it."""
+        try:
+            self._spool.drop(task.id, task.attempt)
+        except OSError as error:
+            self._log.error("spool_not_dropped", task=task.id, error=str(error))
+
     # --- effects -------------------------------------------------------------------------------------------
 
     def _perform(self, state: TaskState, effect: e.Effect) -> None:
@@ -188,10 +194,8 @@ class Tasks:
 
     def _send_go(self, state: TaskState, go: e.SendGo) -> None:
         try:
-            params = self._spool.params(state.task.id)
-            last = self._spool.last_state(state.task.id)
-            frame = go_frame(go.number, state, params, last, self._paths.run_dir(state.task.run))
-        except (FileNotFoundError, ValueError, ConfigurationError) as error:
+            frame = self._handover.frame(go.number, state)
+        except ParamsGone as error:
             gone = Failure(FailureKind.PROTOCOL, "params_gone", f"the parameters cannot be handed over: {error}"[:500])
             self._later(state, e.FailureArrived(gone), "params_gone")
             return
@@ -268,7 +272,7 @@ class Tasks:
 
     def _forget(self, state: TaskState, _: e.Forget) -> None:
         task_id = state.task.id
-        self._spool.drop(task_id, state.task.attempt)
+        self.drop_files(state.task)
         self._outbox.forget(task_id)
         self.unlease(task_id)
         for name in e.TimerName:

@@ -50,8 +50,17 @@ from chong.supervisor.tasks import Tasks
 from chong.supervisor.tickers import Tickers
 
 CONTACT_RETRY = 1.0
-CLOSE_SECONDS = 10.0
-FLUSH_SECONDS = 10.0
+CALL_SECONDS = 10.0
+KILL_SECONDS = 8.0
+"""For the ends of runs to be seen after their graces."""
+FLUSH_SECONDS = 7.0
+CLOSE_SECONDS = 7.0
+"""For all parts of a term together; with the store's own time-out and the log's, an end takes at most half a minute
+beyond drain and graces, as the pages say."""
+CLOSE_RESERVE = 2.0
+"""What forkservers leave of it to the others: the store has to hear that the node is down."""
+LEAVE_SECONDS = 1.0
+"""In place of that, for a term that leaves what runs: until the process is gone nobody else can take it over."""
 DIRECTORY_SECONDS = 5.0
 LOOK = 0.02
 
@@ -75,6 +84,11 @@ class Term:
         self._store = store
         self._log = log.bind(node=settings.node, term=self.name)
         self._met: Future[None] = Future()
+        self._has_met = False
+        """Whether everything that runs was taken over: only then it is this term's to end."""
+        self._is_ending = False
+        self._close_by = 0.0
+        """On the monotonic clock, once the parts are being closed."""
         # Frames of this attach must have higher numbers than those of any before: the boot-time clock only rises.
         self._epoch = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
         self._ttl = timedelta(seconds=settings.lease_seconds)
@@ -136,15 +150,15 @@ class Term:
         paths = self._settings.paths
         self._last.callback(self._unlock)
         self._last.callback(self.loop.close)
-        self._last.callback(self._courier.close, CLOSE_SECONDS)
+        self._close_in_time(self._courier.close)
         try:
             self._lock = NodeLock(paths.lock, self._settings.node)
             self._node_id = pin_identity(paths.identity, self._settings.node).node_id
             self._gatekeeper.begin()
             self._contain()
-            memos, scene = self._attach(self._lock)
             self._last.callback(self.tickers.bounds.look)  # what ended with the node was not looked at since
-            self._last.callback(self._processes.close)
+            self._last.callback(self._close_processes)
+            memos, scene = self._attach(self._lock)
             self._clear_groups(scene)
             self._takeover = Takeover(self.name, self._epoch, paths, memos)
             self._registration = Registration(
@@ -158,7 +172,7 @@ class Term:
             self.loop.call(self._look_after_directories)
             if self._settings.fires_schedules:
                 self.loop.call(self.firings.look)
-            self._last.callback(self.tickers.bounding.close, CLOSE_SECONDS)
+            self._close_in_time(self.tickers.bounding.close)
             self.tickers.bounding.start()
             self._thread.start()
             self._courier.do(partial(self._contact, scene))
@@ -187,7 +201,8 @@ class Term:
                 "reload": self.node.reload_request,
                 "hold": self._gatekeeper.hold_request,
                 "unhold": self._gatekeeper.unhold_request,
-            }
+            },
+            self._log,
         )
 
     def _look_after_directories(self) -> None:
@@ -202,7 +217,11 @@ class Term:
 
     def _attach(self, lock: NodeLock) -> tuple[dict[str, Any], Scene]:
         paths = self._settings.paths
-        found = attach_all(paths, lambda n, why: self._log.warning("forkserver_silent", generation=n, error=why))
+        found = attach_all(
+            paths,
+            self._settings.hold,
+            lambda number, why: self._log.warning("forkserver_silent", generation=number, error=why),
+        )
         memos: dict[str, Any] = {}
         for each in found:
             memos |= self._processes.hold(each)
@@ -266,6 +285,8 @@ class Term:
         self.loop.later(CONTACT_RETRY, partial(self._courier.do, partial(self._contact, scene)))
 
     def _store_met(self, findings: Findings) -> None:
+        if self._is_ending:
+            return  # too late to take anything over
         self.node.adopt_buckets(findings.num_buckets)
         self._takeover.carry_out(findings, self.node)
         self._processes.generations.retire_old()
@@ -273,9 +294,10 @@ class Term:
         judge = Judge(self._store, self.name)
         self._takeover.judge_later(findings, judge, self.node, every=min(1.0, self._settings.renewal))
         for ticker in self.tickers.all:
-            self._last.callback(ticker.close, CLOSE_SECONDS)
+            self._close_in_time(ticker.close)
             ticker.start()
         self.node.begin_accepting(findings.unsaved)
+        self._has_met = True
         self._meet(None)
 
     def _meet(self, error: BaseException | None) -> None:
@@ -300,20 +322,38 @@ class Term:
     # --- the end -----------------------------------------------------------------------------------------------
 
     def end(self, drain_until: Callable[[], float]) -> None:
-        """Drain until the monotonic second that `drain_until` says at each look, then stop what is left, and flush."""
+        """Drain until the monotonic second that `drain_until` says at each look, then stop what is left, and flush.
+
+        Without a first contact what a former term has left is not stopped but left to the next one, as a fault.
+        """
         try:
-            self._log.info("draining", seconds=round(max(0.0, drain_until() - time.monotonic()), 1))
-            self.call(self.node.drain)
-            self._wait_until(lambda: not self.queue.running, drain_until)
-            self.call(self.node.stop_all)
-            patience = time.monotonic() + self.call(self.node.longest_ladder) + FLUSH_SECONDS
-            self._wait_until(lambda: not self.queue.running, lambda: patience)
-            flushed_by = time.monotonic() + FLUSH_SECONDS
-            self._wait_until(lambda: self.node.is_quiet, lambda: flushed_by)
-            if len(self._outbox):
-                self._log.error("unsent", writes=len(self._outbox))
+            if self.call(self._begin_end):
+                self._stop_work(drain_until)
+        except BaseException as error:
+            self.fault = self.fault or error
+            raise
         finally:
             self._end()
+
+    def _begin_end(self) -> bool:
+        """In the loop's thread: whether the term speaks for what runs."""
+        self._is_ending = True
+        left = [] if self._has_met else self._processes.generations.attached
+        if left and self.fault is None:
+            self.fault = StoreUnavailable(f"told to end before it had met the store: generations {left} are left")
+        return self._may_end_runs
+
+    def _stop_work(self, drain_until: Callable[[], float]) -> None:
+        self._log.info("draining", seconds=round(max(0.0, drain_until() - time.monotonic()), 1))
+        self.call(self.node.drain)
+        self._wait_until(lambda: not self.queue.running, drain_until)
+        self.call(self.node.stop_all)
+        patience = time.monotonic() + self.call(self.node.longest_ladder) + KILL_SECONDS
+        self._wait_until(lambda: not self.queue.running, lambda: patience)
+        flushed_by = time.monotonic() + FLUSH_SECONDS
+        self._wait_until(lambda: self.node.is_quiet, lambda: flushed_by)
+        if len(self._outbox):
+            self._log.error("unsent", writes=len(self._outbox))
 
     def call(self, function: Callable[[], T]) -> T:
         """Run a function in the main loop's thread, here when that is not running."""
@@ -321,7 +361,7 @@ class Term:
             return function()
         answer: Future[T] = Future()
         self.loop.call(partial(_settle, answer, function))
-        deadline = time.monotonic() + CLOSE_SECONDS
+        deadline = time.monotonic() + CALL_SECONDS
         while True:
             try:
                 return answer.result(LOOK)
@@ -331,19 +371,42 @@ class Term:
 
     def _wait_until(self, condition: Callable[[], bool], until: Callable[[], float]) -> None:
         while not self.call(condition) and time.monotonic() < until():
+            if self.fault is not None:
+                raise self.fault  # nothing that is waited for would ever come
             time.sleep(LOOK)
 
     def _end(self) -> None:
         """Whatever has begun ends, in the opposite order; each part gets its chance though others fail."""
+        self._close_by = time.monotonic() + (CLOSE_SECONDS if self._may_end_runs else LEAVE_SECONDS)
         with self._last:
             self._last.callback(self._stop_loop)
-            self._last.callback(self._end_processes)
+            if self._may_end_runs:
+                self._last.callback(self._end_processes)
+
+    def _close_in_time(self, close: Callable[[float], None]) -> None:
+        """Close a part at the end, in what the others have left of the time for all of them."""
+        self._last.callback(lambda: close(self._seconds_to_close()))
+
+    def _seconds_to_close(self) -> float:
+        return max(0.0, self._close_by - time.monotonic())
+
+    @property
+    def _may_end_runs(self) -> bool:
+        return self._has_met and self.fault is None
 
     def _end_processes(self) -> None:
         self.call(self._processes.generations.end)
-        patience = time.monotonic() + CLOSE_SECONDS
-        self._wait_until(lambda: self._processes.generations.is_empty, lambda: patience)
+        self._wait_until(lambda: self._processes.generations.is_empty, lambda: self._close_by - CLOSE_RESERVE)
         remove_dead(self._settings.paths)
+
+    def _close_processes(self) -> None:
+        """What a term has not taken over, or can no longer speak for, is the next one's: it must not end it."""
+        if self._may_end_runs:
+            self._processes.close()
+            return
+        runs, generations = self._processes.let_go(and_own=self._has_met)
+        if generations:
+            self._log.warning("runs_left", runs=runs, generations=generations)
 
     def _sign_off(self) -> None:
         """Unless it ends by a fault: then the next term may find work of it that goes on."""
@@ -357,7 +420,8 @@ class Term:
     def _stop_loop(self) -> None:
         self.loop.call(self.loop.end)
         if self._thread.ident is not None:
-            self._thread.join(CLOSE_SECONDS)
+            # Whatever the others have left of the time: what is closed next is in its hands until it ends.
+            self._thread.join(max(LEAVE_SECONDS, self._seconds_to_close()))
 
 
 def _settle(answer: Future[T], function: Callable[[], T]) -> None:

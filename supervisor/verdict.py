@@ -8,6 +8,7 @@ import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from math import inf
 from typing import Any
 
 from chong.store.model import Failure, FailureKind, Usage
@@ -15,6 +16,10 @@ from chong.store.states import Status
 
 ORPHANED = "orphaned"
 """The cause of an end that the node brought about itself, because no supervisor came."""
+
+
+BYTES_MOST = 2**63
+"""What a store's whole numbers hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +128,9 @@ def crashed(exit_: ProcessEnd) -> Failure:
 def usage_of(body: Mapping[str, Any]) -> Usage | None:
     """What a forkserver tells of a run's use; one of another version may not."""
     cpu, most = body.get("cpu_seconds"), body.get("max_rss_bytes")
-    return Usage(cpu, None, most) if isinstance(cpu, int | float) and isinstance(most, int) else None
+    if not isinstance(cpu, int | float) or not isinstance(most, int):
+        return None
+    return Usage(cpu, None, most) if 0 <= cpu < inf and 0 <= most < BYTES_MOST else None
 
 
 def signal_name(number: int) -> str:

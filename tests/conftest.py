@@ -1,11 +1,14 @@
 """Settings of the whole suite, and the PostgreSQL server that its tests share."""
 
 import os
-from collections.abc import Iterator
+import signal
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import settings
 from pg_server import Databases, Server
+
+pytest.register_assert_rewrite("waiting")
 
 # Random input is drawn the same way on every run, and no example is too slow on a machine that is busy: what fails,
 # fails for what it found.
@@ -46,3 +49,48 @@ def emptied(databases: Databases, one_database: str) -> str:
     """As `database`, but the same one again and again: for hundreds of tests that leave nothing but rows."""
     databases.empty(one_database)
     return databases.of(one_database)
+
+
+TEST_SECONDS = 300
+"""A test that hangs, in a read without a limit of its own, fails by its name and does not hold up the whole suite."""
+DEFAULTS = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL, signal.SIGQUIT: signal.SIG_DFL}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_signals() -> Iterator[None]:
+    """Heard, although a script's background jobs ignore SIGINT, and nohup SIGHUP: what tests start inherits that, keeps
+    to it, and is sent these signals."""
+    ignored = [number for number in DEFAULTS if signal.getsignal(number) is signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, DEFAULTS[number])
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def bounded() -> Generator[None, None, None]:
+    def give_up(*_: object) -> None:
+        pytest.fail(f"it has not ended within {TEST_SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(TEST_SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Generator[None, None, None]:
+    yield from bounded()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, None, None]:
+    yield from bounded()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None, None, None]:
+    yield from bounded()

@@ -15,8 +15,8 @@ from chong.worker.definition import Definition
 from chong.worker.entry import Entry, where
 from chong.worker.failure import shorten
 from chong.worker.options import Options, options_from_json
+from chong.worker.plain import encode_plain
 from chong.worker.pristine import Pristine
-from chong.worker.result import encode_plain
 from chong.worker.runfile import write_file
 from chong.worker.trial import ERROR_LIMIT, Trial, Way, count_threads, read_trials, try_module
 from chong.worker.watch import complain
@@ -125,7 +125,7 @@ def take_trials(path: str | None) -> dict[str, Trial]:
         return {}
     try:
         return read_trials(Path(path))
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         complain(f"trials: expected those of another forkserver, got {error!r}")
         return {}
     finally:

@@ -59,11 +59,6 @@ def thaw(path: str) -> None:
     _write(f"{path}/cgroup.freeze", "0")
 
 
-def is_frozen(path: str) -> bool:
-    """Whether a freeze has taken effect on everything in it."""
-    return "frozen 1" in _read(f"{path}/cgroup.events")
-
-
 def members(path: str) -> list[int]:
     """The pids of all that live in it and in what is below it; a group of threads alone does not tell."""
     pids: list[int] = []

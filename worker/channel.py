@@ -52,6 +52,13 @@ class Channel:
         self._raise_late()
         return sent
 
+    def next_frame(self, kind: Up, texts: dict[str, str]) -> bytes:
+        """What `send` would send now; once that has happened, this is an old frame by its number."""
+        with self._lock:
+            data = embed_up(kind, self._number + 1, time(), texts)
+        self._raise_late()
+        return data
+
     def read(self) -> None:
         """Sort in all that has come."""
         with self._lock:

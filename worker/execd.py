@@ -16,8 +16,8 @@ from setproctitle import setproctitle
 from chong.worker.conditions import Conditions
 from chong.worker.definition import Definition
 from chong.worker.dispositions import reset_signals
+from chong.worker.plain import encode_plain
 from chong.worker.pristine import Pristine
-from chong.worker.result import encode_plain
 from chong.worker.run import run_task
 from chong.worker.trial import load_module
 from chong.worker.wire import CHANNEL_FD, LEASH_FD

@@ -1,9 +1,9 @@
 """A failure in words, whatever the exception does: its text is the task's code, and may raise, loop or be huge."""
 
-import sys
 import traceback
 from collections.abc import Callable
 from signal import ITIMER_REAL, SIG_IGN, SIG_UNBLOCK, SIGALRM, pthread_sigmask, setitimer, signal
+from sys import settrace
 from types import FrameType, TracebackType
 from typing import Self, TypeVar
 
@@ -40,9 +40,16 @@ def fact(kind: str, cause: str, message: str) -> Facts:
 def cause_of(error: BaseException) -> str:
     """The exception's type by name; read past any metaclass."""
     kind = type(error)
-    name = str(type.__dict__["__qualname__"].__get__(kind))
+    name = str.__add__(type.__dict__["__qualname__"].__get__(kind), "")
     module = type.__dict__["__module__"].__get__(kind)
-    return shorten(name if module == "builtins" or not isinstance(module, str) else f"{module}.{name}", 200)
+    home = str.__add__(module, ".") if issubclass(type(module), str) else ""
+    return shorten(name if home == "builtins." else home + name, 200)
+
+
+def traceback_of(error: BaseException) -> TracebackType | None:
+    """Past whatever the exception's class makes of its attributes."""
+    trace: TracebackType | None = BaseException.__dict__["__traceback__"].__get__(error)
+    return trace
 
 
 def shorten(text: str, limit: int) -> str:
@@ -74,7 +81,7 @@ def _full(error: BaseException) -> str:
 
 def _task_part(error: BaseException) -> TracebackType | None:
     """The traceback without the frames at its top that are chong's own, or the event loop's."""
-    trace = error.__traceback__
+    trace = traceback_of(error)
     while trace is not None and trace.tb_frame.f_globals.get("__package__") in _CALLERS and trace.tb_next:
         trace = trace.tb_next
     return trace
@@ -88,7 +95,7 @@ class _Budget:
         self._alarms = 0
 
     def __enter__(self) -> Self:
-        sys.settrace(None)
+        settrace(None)
         signal(SIGALRM, self._on_alarm)
         pthread_sigmask(SIG_UNBLOCK, {SIGALRM})
         return self

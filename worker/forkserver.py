@@ -167,6 +167,8 @@ class Forkserver:
                 self._release(order.get("run"))
             case Order.ATTACH:
                 self._attach(order)
+            case Order.PING:
+                self._say(Report.PONG)
             case Order.RETIRE:
                 self._retired = True
             case other:

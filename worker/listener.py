@@ -6,8 +6,8 @@ from signal import SIG_DFL, SIGTERM, signal
 from threading import current_thread, main_thread
 
 from chong.worker.channel import Channel
+from chong.worker.plain import encode_plain
 from chong.worker.progress import Progress
-from chong.worker.result import encode_plain
 from chong.worker.wire import Down, DownFrame, Up
 
 
@@ -83,7 +83,7 @@ class Listener:
 
     def is_end_by_stop(self, error: BaseException) -> bool:
         """Whether the task left because of a stop."""
-        return isinstance(error, self._ends) and self.is_stop_asked()
+        return issubclass(type(error), self._ends) and self.is_stop_asked()
 
     def interrupt_on_term(self) -> None:
         """Let SIGTERM deliver a stop that was asked, even inside a blocking call."""

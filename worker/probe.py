@@ -22,8 +22,8 @@ from chong.worker.birth import LAST_FD
 from chong.worker.clock import monotonic
 from chong.worker.leash import arm_leash, check_leash
 from chong.worker.place import place_in
+from chong.worker.plain import encode_plain
 from chong.worker.pristine import Pristine
-from chong.worker.result import encode_plain
 from chong.worker.trial import Trial, count_threads, try_module
 from chong.worker.wire import CHANNEL_FD, LEASH_FD
 

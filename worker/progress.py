@@ -1,5 +1,6 @@
 """What checkpoints report, coalesced: the newest progress, and the newest state."""
 
+import contextlib
 import math
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,9 @@ from typing import Any
 from chong.worker.channel import Channel
 from chong.worker.clock import monotonic
 from chong.worker.failure import MESSAGE_LIMIT
-from chong.worker.result import INT_LIMIT, encode_plain, encode_state
-from chong.worker.runfile import write_file
+from chong.worker.plain import encode_plain
+from chong.worker.result import INT_LIMIT, encode_state
+from chong.worker.runfile import HELD_BACK, write_file
 from chong.worker.wire import INLINE_LIMIT, Up
 
 GAP = 0.05
@@ -29,6 +31,8 @@ class Progress:
         self._message: str | None = None
         self._state: str | None = None
         self._states = 0
+        self._held_back = Path(run_dir, HELD_BACK)
+        self._is_aside = False
         self._news = False
         self._last = -SILENCE
 
@@ -45,6 +49,8 @@ class Progress:
         self._state = text or self._state
         self._news = True
         self.due = min(self.due, self._last + GAP)
+        if text is not None and monotonic() < self.due:
+            self._put_aside()
 
     def report(self) -> None:
         """Send it, unless too much is unread; then it leaves with a later call."""
@@ -57,6 +63,8 @@ class Progress:
             self._send(now)
         else:
             self.due = now + GAP
+            if self._state is not None:
+                self._put_aside()
 
     def flush(self) -> None:
         """Send what is held back; before a pause or the end, it may have to wait for room."""
@@ -66,22 +74,41 @@ class Progress:
     def _send(self, now: float) -> None:
         self._last, self.due = now, now + GAP
         state = self._state
-        texts = {"done": encode_plain(self._done), "total": encode_plain(self._total)}
-        texts["message"] = encode_plain(_clean(self._message))
+        texts = self._texts()
         if state is not None:
-            texts |= self._state_texts(state)
+            self._states += 1
+            texts |= self._state_texts(state, f"state-{self._states}.json")
         self._channel.send(Up.CHECKPOINT, texts)
+        if self._is_aside:
+            self._is_aside = False
+            # What cannot be removed, by a task that has given its rights away, is known to be old by its number.
+            with contextlib.suppress(OSError):
+                self._held_back.unlink()
         # Cleared only now: an interruption on the way repeats a state rather than losing it.
         self._news = False
         if self._state is state and "state_unwritten" not in texts:
             self._state = None
 
-    def _state_texts(self, text: str) -> dict[str, str]:
+    def _put_aside(self) -> None:
+        """A state that waits for its turn lies in the run's directory: a run may be killed before it says more."""
+        state = self._state
+        if state is None:
+            return
+        texts = self._texts() | self._state_texts(state, "state-held-back.json")
+        self._is_aside = True
+        # What the disk does not take is still sent with a later call.
+        with contextlib.suppress(OSError):
+            write_file(self._held_back, self._channel.next_frame(Up.CHECKPOINT, texts))
+
+    def _texts(self) -> dict[str, str]:
+        texts = {"done": encode_plain(self._done), "total": encode_plain(self._total)}
+        return texts | {"message": encode_plain(_clean(self._message))}
+
+    def _state_texts(self, text: str, name: str) -> dict[str, str]:
+        """Within the frame, or in a file of this name."""
         data = text.encode()
         if len(data) <= INLINE_LIMIT:
             return {"state": text}
-        self._states += 1
-        name = f"state-{self._states}.json"
         try:
             write_file(Path(self._run_dir, name), data)
         except OSError as error:

@@ -5,7 +5,7 @@ from typing import Any
 
 from chong.worker.held import Held
 from chong.worker.packets import open_channel, receive
-from chong.worker.result import encode_plain
+from chong.worker.plain import encode_plain
 from chong.worker.runfile import write_file
 from chong.worker.wire import ProtocolError, decode
 

@@ -1,8 +1,9 @@
 """JSON at the worker's edge: one validator, so that a value meets the same verdict whatever the store."""
 
 import math
-from json import JSONEncoder
 from typing import Any, TypeVar
+
+from chong.worker.plain import encode_plain
 
 RESULT_LIMIT = 1024 * 1024
 STATE_LIMIT = 256 * 1024
@@ -13,9 +14,6 @@ PLACE_LIMIT = 200
 
 Place = tuple[Any, ...]
 Value = TypeVar("Value")
-
-encode_plain = JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-"""Encode what is known to be plain JSON; bound here, so that a task which replaces json.dumps harms only itself."""
 
 
 class ResultInvalid(ValueError):  # noqa: N818 -- a verdict

@@ -4,17 +4,28 @@ Tasks replace functions, such as `os.getpid` or `json.dumps`, for tests or by a 
 their code runs is therefore imported by its own name here and in the files that serve a run, or is an object's own.
 """
 
-import atexit
+import builtins
 import inspect
 import sys
 import traceback
+from atexit import _run_exitfuncs
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
-from json import loads
 from os import _exit, getpid
 from pathlib import Path
-from signal import SIG_SETMASK, SIGURG, pthread_sigmask, siginterrupt, signal
+from signal import (
+    ITIMER_PROF,
+    ITIMER_REAL,
+    ITIMER_VIRTUAL,
+    SIG_SETMASK,
+    SIGURG,
+    pthread_sigmask,
+    setitimer,
+    siginterrupt,
+    signal,
+)
+from sys import getrecursionlimit, setprofile, setrecursionlimit, settrace
 from threading import Thread
 from typing import Any, NoReturn
 
@@ -23,14 +34,18 @@ from chong.worker.context import TaskContext
 from chong.worker.definition import Definition
 from chong.worker.failure import Facts, describe, fact, shorten
 from chong.worker.listener import Listener
+from chong.worker.plain import decode_plain, encode_plain
 from chong.worker.progress import Progress
-from chong.worker.result import ResultInvalid, ResultTooLarge, encode_plain, encode_result
+from chong.worker.result import ResultInvalid, ResultTooLarge, encode_result
 from chong.worker.runfile import write_file
 from chong.worker.threads import end_threads
 from chong.worker.wire import CHANNEL_FD, INLINE_LIMIT, Up
 
 Obstacle = Facts | BaseException | None
 """Why the task cannot run: a condition that could not be met, or what the import of its module raised."""
+_Anything = BaseException  # a name that is not looked up among the builtins, which the task may have replaced
+_TIMERS = (ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF)
+_put_builtins_back = partial(vars(builtins).update, dict(vars(builtins)))
 
 
 def run_task(
@@ -106,31 +121,40 @@ class _Run:
         path = self._go.get(f"{name}_file")
         if path is None:
             return self._go.get(name)
-        return loads(Path(self._go["run_dir"], path).read_bytes())
+        return decode_plain(Path(self._go["run_dir"], path).read_bytes())
 
     def _perform(self, definition: Definition, call: Callable[[], Any]) -> NoReturn:
+        value: Any = None
+        error: BaseException | None = None
+        text = ""
         try:
             if definition.options.interruptible:
                 self._listener.interrupt_on_term()
-            value = self._awaited(call())
+            value, error = _end_of(call)
+            if error is None and isinstance(value, Coroutine):
+                value, error = _end_of(partial(self._await, value))
             self._leave_if_forked()
             self._listener.close()
-            text = encode_result(value)
-        except BaseException as error:  # noqa: BLE001 -- success needs a returned value
+            if error is None:
+                text = encode_result(value)
+        except (ResultInvalid, ResultTooLarge) as refused:
+            kind = "result_invalid" if isinstance(refused, ResultInvalid) else "result_too_large"
+            self._fail(fact(kind, type(refused).__name__, str(refused)))
+        except BaseException as raised:  # noqa: BLE001 -- success needs a returned value; what the task raised counts
+            error = raised if error is None else error
             self._leave_if_forked()
             self._listener.close()
+        if error is not None:
             self._end_without_value(definition, error)
         self._succeed(text)
 
-    def _awaited(self, value: Any) -> Any:
-        """What the task returned; when that is a coroutine, what it comes to."""
-        if not isinstance(value, Coroutine):
-            return value
+    def _await(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        """What it comes to."""
         from chong.worker.asyncrun import AsyncRun  # noqa: PLC0415 -- plain tasks need no event loop
 
         run = AsyncRun(self._listener, self._end_threads)
         self._end_threads = run.close
-        return run.finish(value)
+        return run.finish(coroutine)
 
     def _leave_if_forked(self) -> None:
         """The task forked and its child came back here: only the worker itself speaks for the run."""
@@ -141,9 +165,6 @@ class _Run:
     def _end_without_value(self, definition: Definition, error: BaseException) -> NoReturn:
         if self._listener.is_end_by_stop(error):
             self._leave(0)
-        if isinstance(error, ResultInvalid | ResultTooLarge) and _is_ours(error):
-            kind = "result_invalid" if isinstance(error, ResultInvalid) else "result_too_large"
-            self._fail(fact(kind, type(error).__name__, str(error)))
         self._retry = {"retry": definition.is_retried_after(type(error))}
         self._fail(describe(error, "exception", self._fail_at_once))
 
@@ -155,7 +176,7 @@ class _Run:
         self._leave(0)
 
     def _fail(self, facts: Facts) -> NoReturn:
-        with suppress(Exception):  # the log is a convenience, and the task may have closed it
+        with suppress(BaseException):  # the log is a convenience, and the task may have closed it
             self._streams[1].write(f"{facts['traceback'] or facts['message']}\n")
         self._tell_failure(facts)
         self._leave(1)
@@ -182,7 +203,7 @@ class _Run:
 
     def _leave(self, code: int) -> NoReturn:
         """As an interpreter would, but for the finalisation of what the forkserver shares."""
-        for step in (self._end_threads, atexit._run_exitfuncs):  # noqa: SLF001
+        for step in (self._end_threads, _run_exitfuncs):
             try:
                 step()
             except BaseException:  # noqa: BLE001 -- the verdict is out
@@ -192,9 +213,33 @@ class _Run:
         _exit(code)
 
     def _flush(self) -> None:
-        for stream in (sys.stdout, sys.stderr, *self._streams):
+        for stream in (getattr(sys, "stdout", None), getattr(sys, "stderr", None), *self._streams):
             with suppress(BaseException):
-                stream.flush()
+                stream.flush()  # type: ignore[union-attr]
+
+
+def _end_of(act: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+    """What the task's code returns, or raises. Afterwards nothing that it has set up raises once more."""
+    value: Any = None
+    error: BaseException | None = None
+    limit = getrecursionlimit()
+    try:
+        value = act()
+    except _Anything as raised:
+        error = raised
+    while True:
+        # Nothing of Python's is called here: that is what a tracer may turn into an exception. The interpreter drops
+        # a tracer that raises, so each costs one round.
+        try:
+            setprofile(None)
+            settrace(None)
+            for timer in _TIMERS:
+                setitimer(timer, 0)
+            setrecursionlimit(limit)
+            _put_builtins_back()
+        except _Anything:
+            continue
+        return value, error
 
 
 def _mismatch(definition: Definition, arguments: tuple[Any, ...], params: Any) -> str | None:
@@ -206,9 +251,3 @@ def _mismatch(definition: Definition, arguments: tuple[Any, ...], params: Any) -
     except TypeError as error:
         return f"task {definition.name!r}: {error}; expected {signature}"
     return None
-
-
-def _is_ours(error: BaseException) -> bool:
-    """Whether the validator refused the result, and not a checkpoint within the task."""
-    trace = error.__traceback__
-    return trace is not None and trace.tb_next is not None and trace.tb_next.tb_frame.f_code is encode_result.__code__

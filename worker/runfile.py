@@ -5,6 +5,9 @@ from os import close, fchmod, fchown, geteuid, write
 from os import open as open_file
 from pathlib import Path
 
+HELD_BACK = "held-back.json"
+"""A checkpoint frame that has not been sent yet: what the run said last, should it be killed now."""
+
 
 def write_file(path: Path, data: bytes) -> None:
     """Raises OSError; then nothing stands under `path` that was not there before.

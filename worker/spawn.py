@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from chong.worker.result import encode_plain
+from chong.worker.plain import encode_plain
 from chong.worker.wire import FRAME_LIMIT
 
 MEMO_LIMIT = FRAME_LIMIT - 1024

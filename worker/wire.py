@@ -16,8 +16,9 @@ Control channel between supervisor and forkserver: messages of `Order` and `Repo
 
 from dataclasses import dataclass
 from enum import StrEnum
-from json import dumps, loads
 from typing import Any
+
+from chong.worker.plain import decode_plain, encode_plain
 
 PROTOCOL_VERSION = 1
 FRAME_LIMIT = 64 * 1024
@@ -64,6 +65,7 @@ class Order(StrEnum):
     ATTACH = "attach"  # term (null: serve, but do not count it as served): the answer to hello; the list follows
     SPAWN = "spawn"  # run, task, log, title, memo: fork a worker; idempotent by run
     RELEASE = "release"  # run: its end is stored, reap it
+    PING = "ping"  # say something: `pong`, behind all that was to be said before
     RETIRE = "retire"  # start nothing more, end when nothing is unreleased
 
 
@@ -77,6 +79,7 @@ class Report(StrEnum):
     ATTACHED = "attached"  # the list is complete
     SPAWNED = "spawned"  # run, pid; S and pidfd beside it
     REFUSED = "refused"  # run, reason: the fork failed
+    PONG = "pong"  # the answer to ping
     EXITED = "exited"  # run, its end: code, signal (one of them null) by WNOWAIT, at, cpu_seconds, max_rss_bytes, oom
 
 
@@ -102,7 +105,7 @@ class DownFrame:
 
 def encode(message: dict[str, Any]) -> bytes:
     """One message as bytes; ProtocolError when it is larger than a frame."""
-    data = dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    data = encode_plain(message).encode()
     if len(data) > FRAME_LIMIT:
         raise ProtocolError(f"frame: expected at most {FRAME_LIMIT} bytes, got {len(data)}")
     return data
@@ -113,7 +116,7 @@ def decode(data: bytes) -> dict[str, Any]:
     if len(data) > FRAME_LIMIT:
         raise ProtocolError(f"frame: expected at most {FRAME_LIMIT} bytes, got more")
     try:
-        message = loads(data)
+        message = decode_plain(data)
     except (ValueError, RecursionError) as error:
         raise ProtocolError(f"frame: expected a JSON object, got {data[:40]!r}") from error
     if not isinstance(message, dict):

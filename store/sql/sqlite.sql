@@ -313,9 +313,9 @@ FROM leases AS l JOIN tasks AS t ON t.id = l.task_id
 WHERE l.task_id IN (SELECT value FROM json_each(:ids)) AND {past} ORDER BY l.task_id
 
 -- name: expire_task
--- The end of a task whose holder is dead, with the last that its lease knew.
+-- The end of a task whose holder is dead, with the last that its lease knew; flags tell of a run that is there.
 UPDATE tasks SET
-    status = :lost, version = :version, status_changed_at = :now, ended_at = :now,
+    status = :lost, version = :version, status_changed_at = :now, ended_at = :now, flags = '[]',
     (last_heartbeat_at, progress, usage) = (
         SELECT l.heartbeat_at, l.progress, l.usage FROM leases AS l WHERE l.task_id = :id
     )

@@ -7,17 +7,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "process"))
 pytest.register_assert_rewrite("node_bench")
 
+import node_places  # noqa: E402
 from node_bench import Supervised  # noqa: E402
 
-
-@pytest.fixture
-def place() -> Iterator[Supervised]:
-    """A place for supervisors, none started yet; at the end nothing of them may be left."""
-    made = Supervised()
-    try:
-        yield made
-    finally:
-        made.finish()
+place = node_places.place
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from node_bench import S, Supervised, wait_until
 
-WIDE = "300"
+WIDE = "600"
 MODULES = ("broken_tasks", "broken_import_tasks", "broken_twin_tasks")
 
 

@@ -4,8 +4,10 @@ import os
 import random
 import signal
 import time
+from datetime import UTC, datetime
 
 import pytest
+from metronome import Metronome
 from node_bench import LEASE, S, Supervised, is_alive, seconds, wait_until
 
 
@@ -119,9 +121,11 @@ def test_a_timeout_counts_on_over_a_takeover(patient: Supervised):
     node.wait_for(task_id, S.RUNNING)
     node.kill()
     node.start(lease=30)
+    back = datetime.now(UTC)
     task = node.end_of(task_id)
     assert (task.status, task.failure.kind) == (S.FAILED, "timeout")
-    assert seconds(task.started_at, task.ended_at) < 3 + 1.5
+    due = max(3, seconds(task.started_at, back))  # on a busy machine nobody may be there yet when it is due
+    assert seconds(task.started_at, task.ended_at) < due + 1.5
 
 
 def test_waiting_work_survives_its_supervisor(place: Supervised):
@@ -179,11 +183,12 @@ def test_kills_while_starting_up_lose_and_double_nothing(place: Supervised):
 def test_a_killed_forkserver_is_replaced(node: Supervised):
     """Running tasks finish, new ones start within two seconds."""
     running = [begin_until(node) for _ in range(3)]
-    killed = time.time()
-    os.kill(node.forkserver(), signal.SIGKILL)
-    fresh = node.submit("noop")
-    node.end_of(fresh)
-    assert node.wait_for_word(fresh)["at"] - killed < 2
+    with Metronome(node.root) as metronome:
+        killed = time.time()
+        os.kill(node.forkserver(), signal.SIGKILL)
+        fresh = node.submit("noop")
+        node.end_of(fresh)
+    assert node.wait_for_word(fresh)["at"] - killed < 2 + metronome.lateness
     release(node)
     tasks = node.ends_of(running)
     assert [(task.status, task.attempt, task.exit_code) for task in tasks] == [(S.SUCCEEDED, 1, 0)] * 3
@@ -210,10 +215,12 @@ def test_both_dead_leave_no_worker(node: Supervised):
     ids = [node.begun("deaf"), node.begun("c.loop"), node.begun("hold")]
     pids = [node.worker_of(task_id) for task_id in ids]
     os.kill(node.forkserver(), signal.SIGKILL)
-    node.kill()
-    died = time.monotonic()
-    wait_until(lambda: not any(map(is_alive, pids)), "the workers' ends")
-    assert time.monotonic() - died < 1
+    with Metronome(node.root) as metronome:
+        node.kill()
+        died = time.monotonic()
+        wait_until(lambda: not any(map(is_alive, pids)), "the workers' ends")
+        took = time.monotonic() - died
+    assert took < 1 + metronome.lateness
     wait_until(lambda: all(lease.is_past for lease in node.store.leases(ids)), "the end of their leases")
     shown = node.cli("reconcile", "--dry-run", "--json")
     assert sorted(row["id"] for row in shown.json) == sorted(ids)
@@ -269,13 +276,14 @@ def kept(ctx, gate):
     open(gate + ".begun", "w").close()
     while not os.path.exists(gate):
         time.sleep(0.01)
-    ctx.checkpoint(state={"page": 7})
+    for page in range(8):
+        ctx.checkpoint(state={"page": page})
     time.sleep(600)
 """
 
 
 def test_a_state_that_nobody_heard_is_there_for_the_next_attempt(place: Supervised):
-    """It was reported after the supervisor's death, and no other one came in time."""
+    """It was the last of several in a row, after the supervisor's death, and no other one came in time."""
     (place.root / "kept.py").write_text(KEPT)
     node = place.start("--tasks", "kept")
     gate = node.root / "open"

@@ -205,6 +205,18 @@ def test_a_supervisor_that_ends_as_asked_says_so(node: Supervised):
     assert (known.is_live, known.ended_at) == (True, None)
 
 
+def test_a_supervisor_that_ends_as_asked_leaves_its_runtime_directory_empty(place: Supervised):
+    """Neither what its forkserver had found out, nor what a killed supervisor had kept of another one's."""
+    place.paths.runtime.mkdir(parents=True, mode=0o700)
+    place.state.chmod(0o700)
+    place.paths.trials.write_text("{}")
+    node = place.start()
+    assert not node.paths.trials.exists()
+    assert node.end_of(node.submit("noop")).status is S.SUCCEEDED
+    assert node.terminate() == 0
+    assert list(node.paths.runtime.iterdir()) == []
+
+
 def test_a_supervisor_that_was_frozen_goes_on(node: Supervised):
     """Longer than its lease, and nobody judged: no signal was meant."""
     task_id = node.begun("until", path=str(node.root / "open"))

@@ -4,9 +4,8 @@ import contextlib
 import json
 import subprocess
 import sys
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -37,16 +36,6 @@ PATHS: dict[Status, tuple[Status, ...]] = {
     S.STOPPED: (*TO_RUN, S.STOPPING, S.STOPPED),
 }
 TERM = "node-a.1"
-LIMIT = 20.0
-
-
-def wait_until(condition: Callable[[], Any], what: str) -> Any:
-    """What `condition` returns, as soon as it is true."""
-    end = time.monotonic() + LIMIT
-    while not (found := condition()):
-        assert time.monotonic() < end, f"{what}: not within {LIMIT} s"
-        time.sleep(0.005)
-    return found
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from cli_world import Answer, World, wait_until
+from cli_world import Answer, World
+from waiting import wait_until
 
 from chong.cli import wait
 from chong.cli.main import run

@@ -9,7 +9,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from cli_world import S, World, wait_until
+from cli_world import S, World
+from waiting import wait_until
 
 from chong.cli.request import effect_of
 from chong.store.errors import ConfigurationError, Refused, StoreUnavailable

@@ -8,7 +8,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from cli_world import LIMIT, S, World, clean_environment, wait_until
+from cli_world import S, World, clean_environment
+from waiting import LIMIT, wait_until
 
 from chong.cli import candidates
 from chong.cli.completion import SHELLS

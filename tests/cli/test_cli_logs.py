@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_world import S, World, clean_environment, wait_until
+from cli_world import S, World, clean_environment
+from waiting import wait_until
 
 from chong.cli.runlog import LogReader
 from chong.store.model import TaskSnapshot

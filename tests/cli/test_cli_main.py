@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 import pytest
-from cli_world import World, call, clean_environment, wait_until
+from cli_world import World, call, clean_environment
+from waiting import wait_until
 
 from chong.cli import reach
 from chong.cli.lazy import LazyGroup

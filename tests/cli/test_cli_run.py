@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cli_world import Answer, clean_environment, wait_until
+from cli_world import Answer, clean_environment
+from waiting import wait_until
 
 
 class Foreground:

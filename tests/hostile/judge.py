@@ -11,7 +11,8 @@ from table import Row
 
 LEASE = 6.0
 RENEWAL = LEASE / 6
-MODULES = ("--tasks", "bodies", "--tasks", "sample_tasks")
+TASKS = ("bad_tasks", "assault_tasks", "flood_tasks", "vandal_tasks", "sample_tasks")
+MODULES = tuple(word for module in TASKS for word in ("--tasks", module))
 TRACEBACK_LIMIT = 64 * 1024
 
 

@@ -4,21 +4,23 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from judge import RENEWAL, start
 from needs import unavailable
-from node_bench import S, Supervised, wait_until
+from node_bench import S, Supervised, wait_until, whole_lines
 from witness import Witness
 
 from chong.store.errors import Refused
 
-Disk = Callable[[str, str], Path]
+Disk = Callable[..., Path]
+INODES = 200
 NOBODY = 65533
 MANY = 4096
 
@@ -30,6 +32,17 @@ def fill(directory: Path) -> Path:
         while True:
             file.write(b"x" * 4096)
     return ballast
+
+
+def use_up_inodes(directory: Path) -> list[Path]:
+    """Empty files that take all that are left."""
+    taken = []
+    with suppress(OSError):
+        while True:
+            path = directory / f"taken-{len(taken)}"
+            path.touch()
+            taken.append(path)
+    return taken
 
 
 def outcome_of(node: Supervised, name: str, **params: Any) -> Any:
@@ -66,13 +79,59 @@ def test_a_full_state_disk_refuses_work_and_goes_on(place: Supervised, small_dis
         assert outcome_of(node, "echo", text="again")["length"] == 5
 
 
+def test_a_log_disk_without_inodes_delays_starts_and_nothing_else(place: Supervised, small_disk: Disk):
+    """A run that can have no log does not start; what runs goes on, and the start comes with the room."""
+    logs = small_disk("state/logs", inodes=INODES)
+    node = start(place)
+    with Witness(node, RENEWAL):
+        running = node.begun("until", path=str(node.root / "open"))
+        taken = use_up_inodes(logs)
+        waiting = node.submit("noop")
+        refused = wait_until(
+            lambda: [m for m in node.store.history(waiting) if m.reason and "refused" in m.reason], "it"
+        )
+        assert "No space left" in refused[0].reason
+        (node.root / "open").touch()
+        assert node.end_of(running).outcome == "released"
+        for path in taken:
+            path.unlink()
+        task = node.end_of(waiting)
+        assert (task.status, task.attempt - task.unstarted) == (S.SUCCEEDED, 1)
+
+
+def test_a_state_disk_without_inodes_refuses_work_and_goes_on(place: Supervised, small_disk: Disk):
+    """As one without room: what it has taken it keeps."""
+    state = small_disk("state", "4M", inodes=INODES)
+    node = start(place, "--db", str(place.elsewhere()))
+    with Witness(node, RENEWAL):
+        running = node.begun("until", path=str(node.root / "open"))
+        taken = use_up_inodes(state)
+        with pytest.raises(Refused, match=r"cannot be kept on disk: .*No space left"):
+            node.submit("noop")
+        (node.root / "open").touch()
+        assert node.end_of(running).outcome == "released"
+        for path in taken:
+            path.unlink()
+        assert node.end_of(node.submit("noop")).status is S.SUCCEEDED
+
+
+@contextmanager
+def reading(database: Path) -> Iterator[None]:
+    """What is written meanwhile takes new room: the store's log, whose own room is used again else, has a reader."""
+    with closing(sqlite3.connect(database)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+        yield
+
+
 def test_a_full_disk_under_the_store_is_an_outage(place: Supervised, small_disk: Disk):
     """What happened meanwhile is stored when there is room again, and nothing is desynced by it."""
     state = small_disk("state", "6M")
     node = start(place)
     running = node.begun("until", path=str(node.root / "open"))
-    ballast = fill(state)
-    wait_until(lambda: node.events("renewal_failed") or node.events("store_away"), "a store without room")
+    with reading(node.paths.default_store):
+        ballast = fill(state)
+        wait_until(lambda: node.events("renewal_failed") or node.events("store_away"), "a store without room")
     (node.root / "open").touch()
     node.wait_for_word(running, "end")
     ballast.unlink()
@@ -133,6 +192,11 @@ def test_few_descriptors_delay_starts_and_no_renewal(place: Supervised):
     assert node.events("main_loop_failed") == []
 
 
+def moved(log: Path) -> set[str]:
+    """The tasks of whose changes it tells."""
+    return {row["task"] for row in map(json.loads, whole_lines(log)) if row["event"] == "task_moved"}
+
+
 def test_a_frozen_reader_of_its_log_costs_nothing(place: Supervised):
     """The pipe is full and the node works on; up to 10,000 lines wait, and come when the reader goes on."""
     kept = place.root / "read"
@@ -149,9 +213,8 @@ def test_a_frozen_reader_of_its_log_costs_nothing(place: Supervised):
             assert {task.status for task in node.ends_of(ids)} == {S.FAILED}
             reader.send_signal(signal.SIGCONT)
             last = node.end_of(node.submit("end", how="os._exit(7)")).id
-            wait_until(lambda: last.encode() in kept.read_bytes(), "the last line")
-        told = {row["task"] for row in map(json.loads, kept.read_text().splitlines()) if row["event"] == "task_moved"}
-        assert {*ids, last} <= told
+            wait_until(lambda: last in moved(kept), "the last line")
+        assert {*ids, last} <= moved(kept)
     finally:
         reader.send_signal(signal.SIGCONT)
         assert node.terminate() == 0

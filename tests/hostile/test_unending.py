@@ -51,10 +51,12 @@ def test_a_run_that_a_tracer_holds_keeps_its_slot_until_it_is_gone(place: Superv
                 node.client.stop(task_id)
             for task_id in ids:
                 wait_for_flag(node, task_id)
-            spent = cpu_of(node.forkserver())
+            forkserver = node.forkserver()
+            spent = cpu_of(forkserver)
             for _ in range(5):
                 assert node.end_of(node.submit("span", seconds=0.2)).status is S.SUCCEEDED
-            assert cpu_of(node.forkserver()) - spent < 0.5
+            assert cpu_of(forkserver) - spent < 0.5
+            assert is_alive(forkserver)
             assert {node.task(task_id).status for task_id in ids} == {S.STOPPING}
             assert [lease.is_past for lease in node.store.leases(ids)] == [False, False]
         tasks = node.ends_of(ids)

@@ -2,43 +2,18 @@
 
 import os
 import threading
-import time
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Self
 
+from metronome import Metronome
 from node_bench import Supervised, children, is_alive, wait_until
 
 LOOK = 0.05
 MIB = 1024 * 1024
 RSS_LIMIT = 32 * MIB
 SHARED_MEMORY = Path("/dev/shm")
-
-
-class Metronome:
-    """How late the machine itself is: the longest time that a thread was kept from a small write to the disk."""
-
-    def __init__(self, directory: Path) -> None:
-        self.lateness = 0.0
-        self._file = directory / "metronome"
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._beat)
-        self._thread.start()
-
-    def _beat(self) -> None:
-        descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT)
-        before = time.monotonic()
-        while not self._ended.wait(LOOK):
-            os.pwrite(descriptor, b"x", 0)
-            os.fsync(descriptor)
-            now = time.monotonic()
-            self.lateness, before = max(self.lateness, now - before - LOOK), now
-        os.close(descriptor)
-
-    def end(self) -> None:
-        self._ended.set()
-        self._thread.join()
 
 
 class Witness:

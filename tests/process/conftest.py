@@ -8,7 +8,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 pytest.register_assert_rewrite("node_bench")
 
+import node_places  # noqa: E402
 from node_bench import InProcess  # noqa: E402
+
+place = node_places.place
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 
 import structlog
 from setproctitle import getproctitle, setproctitle
+from waiting import LIMIT, is_alive, wait_until
 
 from chong.store.ids import new_id
 from chong.store.model import Note, TaskSnapshot, Transition
@@ -30,8 +31,6 @@ from chong.supervisor.control_client import ask_node
 from chong.supervisor.controller import Controller
 from chong.supervisor.paths import Paths
 
-LIMIT = 40.0
-"""Seconds to wait for what must come; generous, the machine may be busy. Promises are asserted on stored times."""
 LEASE = 3.0
 POLL = 0.05
 TASK_FOLDERS = tuple(str(Path(__file__).parents[1] / name) for name in ("process", "hostile", "worker"))
@@ -40,27 +39,19 @@ PASS_ENV = ("NODE_*", "COV_*", "COVERAGE_*")
 S = Status
 
 
-def wait_until(condition: Callable[[], Any], what: str, limit: float = LIMIT) -> Any:
-    end = time.monotonic() + limit
-    while not (found := condition()):
-        assert time.monotonic() < end, f"{what}: not within {limit} s"
-        time.sleep(0.005)
-    return found
-
-
-def is_alive(pid: int) -> bool:
-    """Zombies are not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def title_of(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
     except OSError:
         return ""
+
+
+def whole_lines(path: Path) -> list[str]:
+    """Of a file that may be written at this moment: the last line may be there in part."""
+    try:
+        return path.read_text(errors="replace").split("\n")[:-1]
+    except FileNotFoundError:
+        return []
 
 
 def seconds(earlier: Any, later: Any) -> float:
@@ -155,11 +146,7 @@ class Bench:
         return wait_until(lambda: self.notes(task_id).get(kind), f"note {kind}")
 
     def journal(self, word: str | None = None) -> list[dict[str, Any]]:
-        try:
-            lines = self.journal_path.read_text().splitlines()
-        except FileNotFoundError:
-            return []
-        entries = [json.loads(line) for line in lines]
+        entries = [json.loads(line) for line in whole_lines(self.journal_path)]
         return [entry for entry in entries if word in (None, entry["word"])]
 
     def wait_for_word(self, task_id: str, word: str = "begin") -> dict[str, Any]:
@@ -345,6 +332,8 @@ class Supervised(Bench):
     def __init__(self) -> None:
         super().__init__()
         self.supervisors: list[subprocess.Popen[bytes]] = []
+        self.log_path = self.root / "supervisor.log"
+        self._begins = 0
 
     @property
     def supervisor(self) -> subprocess.Popen[bytes]:
@@ -377,8 +366,8 @@ class Supervised(Bench):
             "never",
             *options,
         ]
-        with (self.root / "supervisor.log").open("ab") as log:
-            offset = log.tell()
+        with self.log_path.open("ab") as log:
+            self._begins = log.tell()
             process = subprocess.Popen(
                 [*within, sys.executable, "-m", "chong.supervisor.main", *map(str, words)],
                 stdin=subprocess.DEVNULL,
@@ -391,20 +380,24 @@ class Supervised(Bench):
         if files is not None:
             resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (files, files))
         if wait:
-            wait_until(lambda: self._is_serving(offset), "a supervisor that takes work")
+            self.wait_until_serving()
         return self
 
-    def _is_serving(self, offset: int) -> bool:
+    def wait_until_serving(self) -> None:
+        """Until the last term takes work."""
+        wait_until(self._is_serving, "a supervisor that takes work")
+
+    def _is_serving(self) -> bool:
         assert self.supervisor.poll() is None, self.log()
-        said = self.log()[offset:]
-        return '"accepting"' in said and '"generation_ready"' in said
+        said = self.log_path.read_bytes()[self._begins :]
+        return b'"accepting"' in said and b'"generation_ready"' in said
 
     def log(self) -> str:
-        return (self.root / "supervisor.log").read_text(errors="replace")
+        return self.log_path.read_text(errors="replace")
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        whole = self.log().split("\n")[:-1]
-        return [json.loads(line) for line in whole if line.startswith("{") and f'"{name}"' in line]
+        found = whole_lines(self.log_path)
+        return [json.loads(line) for line in found if line.startswith("{") and f'"{name}"' in line]
 
     def kill(self) -> None:
         """SIGKILL to the supervisor."""

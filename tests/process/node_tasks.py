@@ -228,6 +228,17 @@ def stateful(ctx: TaskContext, size: int) -> dict[str, Any]:
     return {"page": ctx.last_checkpoint["page"], "length": len(ctx.last_checkpoint["text"]), "attempt": ctx.attempt}
 
 
+@task("stateful.burst", retries=1, timeout=3, stop_grace=0.2, kill_grace=0.2, backoff=0.01)
+def stateful_burst(ctx: TaskContext, end: str, size: int) -> dict[str, Any]:
+    """Reports more quickly than reports leave, and ends without another word."""
+    if ctx.last_checkpoint is not None:
+        return {"page": ctx.last_checkpoint["page"], "length": len(ctx.last_checkpoint["text"])}
+    for page in range(5):
+        ctx.checkpoint(done=page, state={"page": page, "text": "s" * size})
+    exec(end)
+    raise AssertionError(end)
+
+
 # --- those that do not want to end ------------------------------------------------------------------------------
 
 

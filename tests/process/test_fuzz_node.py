@@ -15,6 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from node_bench import InProcess, S, wait_until
 
+from chong.supervisor.intake import Intake
+
 UNMOVED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 PATIENCE = 20.0
 MIB = 1024 * 1024
@@ -202,3 +204,18 @@ def test_after_all_that_nothing_is_left(shared):
     wait_until(lambda: shared.controller.running == 0, "no run")
     wait_until(lambda: list(shared.paths.runs.iterdir()) == [], "no files of runs")
     assert os.listdir(shared.paths.checkpoints) == []  # noqa: PTH208
+
+
+def test_a_fault_behind_a_request_ends_nothing(node: InProcess, monkeypatch: pytest.MonkeyPatch):
+    """It is refused as what it is, and the next one is served."""
+
+    def fail(*_: Any) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Intake, "submit", fail)
+        with called(node) as caller:
+            caller.sendall(b'{"op":"submit","name":"noop"}\n')
+            (answer,) = answers(caller, 1)
+    assert answer["error"] == "internal error: ZeroDivisionError; the supervisor's log has more"
+    assert is_well(node)

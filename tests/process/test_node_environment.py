@@ -14,15 +14,6 @@ SECRET = "geheim-7f3a"
 
 
 @pytest.fixture
-def place():
-    made = Supervised()
-    try:
-        yield made
-    finally:
-        made.finish()
-
-
-@pytest.fixture
 def given(bench: InProcess) -> InProcess:
     return bench.start(modules=MODULES)
 

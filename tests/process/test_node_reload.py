@@ -244,6 +244,7 @@ def test_the_old_forkserver_may_die_while_the_new_one_comes(fresh: InProcess):
     unhang(fresh)
     assert reloading.result(40).generation == 2
     assert fresh.run("fresh").outcome == "bb"
+    assert not fresh.paths.trials.exists()
     let_go(fresh, "old")
     assert (task := fresh.end_of(old)).outcome == "a"
     assert task.attempt == 1

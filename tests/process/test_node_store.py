@@ -11,6 +11,7 @@ from node_store import Fickle
 
 from chong.store.errors import StoreUnavailable, UniqueKeyTaken
 from chong.store.model import Transition
+from chong.supervisor import node as node_module
 from chong.supervisor import term
 from chong.supervisor.submission import Submission
 
@@ -190,3 +191,13 @@ def test_a_repeated_submission_hears_what_the_first_one_hears(bench: InProcess, 
     assert heard.empty()
     fickle.is_away = False
     assert [type(heard.get(timeout=20)) for _ in range(2)] == [UniqueKeyTaken, UniqueKeyTaken]
+
+
+def test_what_is_told_of_second_writers_has_a_bound(node: InProcess, monkeypatch: pytest.MonkeyPatch):
+    """A node may live for years beside somebody who writes its tasks; the newest are told."""
+    assert node_module.DESYNCED_KEPT == 1000
+    monkeypatch.setattr(node_module, "DESYNCED_KEPT", 2)
+    inner = node.controller._term
+    for task_id in "abac":
+        inner.call(partial(inner.node.desync, task_id, "as the test wants it"))
+    assert list(node.controller.desynced_tasks) == ["a", "c"]

@@ -6,7 +6,7 @@ import signal
 import time
 
 import pytest
-from node_bench import InProcess, S, is_alive, seconds, wait_until
+from node_bench import InProcess, S, descriptors, gained, is_alive, seconds, wait_until
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
@@ -60,6 +60,37 @@ def test_a_checkpoints_state_reaches_the_next_attempt(shared: InProcess, size):
     task = shared.run("stateful", size=size)
     assert task.outcome == {"page": 7, "length": size, "attempt": 2}
     wait_until(lambda: not list(shared.paths.checkpoints.glob(f"*{task.id}*")), "end of the kept state")
+
+
+@pytest.mark.parametrize("size", [10, 200 * 1024])
+@pytest.mark.parametrize(
+    "end",
+    [
+        "os._exit(3)",
+        "os.kill(os.getpid(), 9)",
+        "time.sleep(60)",
+        "ctx.sleep(60)",
+        "1 / 0",
+        "time.sleep(0.2); os._exit(3)",
+    ],
+)
+def test_the_newest_state_counts_however_the_attempt_ends(shared: InProcess, end: str, size: int):
+    """Also when it had not left the worker yet: no finished work is done again."""
+    task = shared.run("stateful.burst", end=end, size=size)
+    assert task.outcome == {"page": 4, "length": size}
+    wait_until(lambda: not list(shared.paths.runs.glob(f"*{task.id}*")), "the end of the runs' directories")
+
+
+def test_a_held_back_state_that_cannot_be_removed_harms_nothing(shared: InProcess):
+    """Neither the task's next report, nor the supervisor, which reads plain files only and keeps none of them open."""
+    end = (
+        "held = Path(ctx._progress._held_back); held.unlink(); held.mkdir(); ctx.sleep(0.2); "
+        "ctx.checkpoint(state={'page': 9, 'text': ''})"
+    )
+    before = descriptors()
+    for _ in range(3):
+        assert shared.run("stateful.burst", end=end, size=10).outcome == {"page": 9, "length": 0}
+    wait_until(lambda: not gained(before, descriptors()), "the end of what was opened for them")
 
 
 def test_two_retries_are_three_attempts(shared: InProcess):

@@ -158,7 +158,26 @@ class TestStop:
         assert world.has_slot
         world.fire(TimerName.KILL)
         assert e.SaveState not in kinds(world)
-        assert ended(world, ProcessEnd(signal=9)).status is Status.STOPPED
+        task = ended(world, ProcessEnd(signal=9))
+        assert (task.status, task.flags) == (Status.STOPPED, frozenset())
+
+    @pytest.mark.parametrize(("before", "forced"), [(0, False), (1, True)])
+    def test_signals_after_the_worker_has_ended_are_no_force(self, before, forced):
+        """Nobody has told its exit yet, so the ladder goes on."""
+        world = world_at(LIVE)
+        world.ask(Action.STOP)
+        for name in (TimerName.TERM, TimerName.KILL)[:before]:
+            world.fire(name)
+        world.feed(e.WorkerEnded())
+        for name in (TimerName.TERM, TimerName.KILL)[before:]:
+            world.fire(name)
+        assert ended(world, ProcessEnd(code=0)).forced is forced
+
+    def test_a_worker_that_has_ended_is_in_time(self):
+        """Also when nobody has told its exit before its time-out would have been over."""
+        world = world_at(LIVE)
+        world.feed(e.WorkerEnded())
+        assert TimerName.TIMEOUT not in world.timers
 
     def test_a_paused_task_can_be_stopped(self):
         """The stop reaches it at its checkpoint."""
@@ -443,6 +462,24 @@ class TestStart:
             world.answer_spawn(refused="no memory")
             delays.append(world.effects[-1].delay)
         assert all(later > earlier * 4 / 3 for earlier, later in itertools.pairwise(delays))
+
+    @pytest.mark.parametrize(
+        ("before", "outcome", "now"), [(0, "refused", "in the queue"), (MAX_REFUSALS - 1, "too_late", "is failed")]
+    )
+    def test_a_pause_whose_fork_is_refused_hears_what_becomes_of_the_task(self, before, outcome, now):
+        """Not that it waits, when it does not wait any more."""
+        world = world_at(QUEUED)
+        world.acknowledge()
+        for _ in range(before):
+            world.give_slot()
+            world.acknowledge(2)
+            world.answer_spawn(refused="no memory")
+        world.give_slot()
+        world.acknowledge(2)
+        world.ask(Action.PAUSE)
+        world.answer_spawn(refused="no memory")
+        (end,) = world.effects[0].completes
+        assert (end.outcome, now in end.detail) == (outcome, True)
 
     def test_a_start_forgives_refusals(self):
         """The count is of refusals in a row."""

@@ -7,14 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chong.store import pages
 from chong.store.errors import StoreUnavailable
 from chong.store.memory import InMemoryTaskStore
 from chong.store.model import Lease
 from chong.store.specimens import START, TERM, TTL, SetClock, read, stored_queued, stored_run
 from chong.store.states import Status
 from chong.supervisor import reconcile as reconcile_module
-from chong.supervisor.judge import Watch
 from chong.supervisor.reconcile import LOOK_SECONDS, REASON, Judge
+from chong.supervisor.watch import Watch
 
 SECONDS = TTL.total_seconds()
 
@@ -163,6 +164,16 @@ class TestReconcile:
         mine, _ = stored_run(store, 1, bucket=3, bucket_key="a"), stored_run(store, 2, bucket=4, bucket_key="b")
         time.store_clock.advance(SECONDS + 1)
         assert [mine.id] == [task.id for task in Judge(store, "judge").candidates(frozenset({3}))]
+
+    def test_those_beyond_the_first_page_are_judged_too(self, store, time, monkeypatch):
+        """After the loss of a large node there may be more than one page holds."""
+        monkeypatch.setattr(pages, "PAGE", 2)
+        query = store.query
+        monkeypatch.setattr(store, "query", lambda asked: query(asked)[:2])
+        runs = {stored_run(store, number).id for number in range(1, 6)}
+        time.store_clock.advance(SECONDS + 1)
+        assert runs == {task.id for task in Judge(store, "judge").candidates(None)}
+        assert runs == {task.id for task in Judge(store, "judge").reconcile(None, sleep=time.sleep)}
 
     def test_whoever_waits_hears_of_it(self, store, time):
         """How many are watched, and for how long at most."""

@@ -1,5 +1,6 @@
 """The loop runs what is due in its own thread, and tells of each change of a descriptor once."""
 
+import os
 import socket
 import threading
 from pathlib import Path
@@ -142,7 +143,11 @@ class TestCalls:
         """Threads end later than the loop."""
         loop = Loop()
         loop.close()
+        other = os.eventfd(0, os.EFD_NONBLOCK)  # gets the number of one of the loop's, now that those are free
         loop.call(lambda: None)
+        with pytest.raises(BlockingIOError):
+            os.eventfd_read(other)
+        os.close(other)
 
     def test_a_callback_that_raises_ends_the_loop(self, played):
         """Whoever runs it hears why."""
@@ -203,9 +208,15 @@ class TestDescriptors:
         played.run(turns=3)
         assert len(told) == 1
 
-    def test_forgetting_a_stranger_does_no_harm(self, played):
-        """It may have been forgotten before."""
+    def test_forgetting_a_stranger_does_no_harm(self, played, pair):
+        """It may have been forgotten before; those that are watched are told as ever."""
+        near, far = pair
+        told = []
+        played.loop.watch(near.fileno(), lambda: told.append(near.recv(1)))
         played.loop.forget(999)
+        far.send(b"1")
+        played.run()
+        assert told == [b"1"]
 
     def test_the_other_ends_death_is_told(self, played, pair):
         """As something to read."""

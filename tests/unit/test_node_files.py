@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from chong.store.errors import ConfigurationError
-from chong.supervisor.checkpoints import Checkpoints
+from chong.supervisor.checkpoints import Checkpoints, Unreadable
 from chong.supervisor.files import read_json, write_json, write_text
 from chong.supervisor.identity import Identity, pin_identity, read_identity
 from chong.supervisor.lockfile import NodeLock
@@ -44,7 +44,7 @@ class TestIdentity:
         assert None is read_identity(tmp_path / "node.json")
         assert list(tmp_path.iterdir()) == []
 
-    @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"7", b"{}", b'{"node": "a"}', b"\xff"])
+    @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"7", b"{}", b'{"node": "a"}', b"\xff", b"[" * 100_000])
     def test_a_spoilt_one_is_refused(self, tmp_path, content):
         """A new id would make a stranger of the node."""
         (tmp_path / "node.json").write_bytes(content)
@@ -94,6 +94,7 @@ class TestLock:
         with (tmp_path / "other").open("w") as other:
             lock.close()
             other.write("x")
+        assert (tmp_path / "other").read_text() == "x"
 
     def test_it_is_not_inherited(self, tmp_path):
         """A child that lives on must not hold it."""
@@ -130,6 +131,16 @@ class TestCheckpoints:
         checkpoints.drop("task")
         checkpoints.drop("task")
         assert [checkpoints.last("task"), Checkpoints(tmp_path).last("other")] == [None, None]
+
+    @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, '"\\ud800"', "[" * 200 + "]" * 200])
+    def test_a_state_that_cannot_be_read_is_told_of_once(self, tmp_path, text):
+        """And set aside: the attempt after it finds none."""
+        checkpoints = Checkpoints(tmp_path)
+        checkpoints.keep("task", "1")
+        (tmp_path / "task.json").write_text(text)
+        with pytest.raises(Unreadable) as found:
+            checkpoints.last("task")
+        assert (found.value.path.read_text(), checkpoints.last("task")) == (text, None)
 
 
 class TestSpool:

@@ -1,5 +1,6 @@
 """Nothing that the store has not got is lost, doubled or put out of order."""
 
+from collections import deque
 from dataclasses import replace
 from datetime import timedelta
 
@@ -41,6 +42,17 @@ def sent(outbox, *, beats=False):
     batch = outbox.take(beats=beats)
     settle(outbox, batch)
     return batch
+
+
+class Watched(deque):
+    """Counts how many of its items were looked at."""
+
+    looked = 0
+
+    def __iter__(self):
+        for item in super().__iter__():
+            self.looked += 1
+            yield item
 
 
 class TestOrder:
@@ -99,6 +111,17 @@ class TestOrder:
         outbox = outbox_with(*(state(None, queued(number)) for number in range(BATCH + 50)))
         batches = [len(sent(outbox).saves) for _ in range(3)]
         assert batches == [BATCH, 50, 0]
+
+    def test_a_batch_looks_at_no_more_than_it_takes(self):
+        """After an outage a hundred thousand may wait, and each batch would copy them all."""
+        outbox = Outbox(LEASE)
+        outbox._notes, outbox._completions = Watched(), Watched()
+        for number in range(3 * BATCH):
+            outbox.add_note(Note(task_id=TASK.id, kind="signalled", at=START, actor=TERM, event_id=f"event-{number}"))
+            outbox.add_completion(Completion(f"command-{number}"))
+        batch = sent(outbox)
+        assert (len(batch.notes), len(batch.completions)) == (BATCH, BATCH)
+        assert outbox._notes.looked <= BATCH + 1 >= outbox._completions.looked
 
     def test_tasks_with_more_to_say_go_behind(self):
         """None that is busy keeps the others waiting."""

@@ -1,16 +1,13 @@
-"""How the supervisor learns of ends: by its own look at a process, and by a forkserver's word."""
+"""How the supervisor learns of ends by its own look at a process."""
 
 import os
 import signal
 import subprocess
 import sys
 from dataclasses import replace
-from datetime import UTC, datetime
 
-from chong.supervisor.generation import Message
-from chong.supervisor.process_end import exit_of, told_exit
+from chong.supervisor.process_end import exit_of
 from chong.supervisor.verdict import ProcessEnd
-from chong.worker.wire import Report
 
 
 def test_a_living_process_has_no_end_and_a_dead_one_keeps_its_status():
@@ -29,11 +26,3 @@ def test_a_living_process_has_no_end_and_a_dead_one_keeps_its_status():
         child.communicate()
     assert exit_of(pidfd) == ProcessEnd()
     os.close(pidfd)
-
-
-def test_an_end_is_told_with_its_time_or_without():
-    """A forkserver of another version may not say when."""
-    facts = {"run": "r.1", "code": 3, "signal": None}
-    assert told_exit(Message(Report.EXITED, facts, ())) == ProcessEnd(code=3)
-    when = datetime(2026, 3, 1, 12, tzinfo=UTC)
-    assert told_exit(Message(Report.EXITED, facts | {"at": when.timestamp()}, ())) == ProcessEnd(code=3, at=when)

@@ -1,6 +1,7 @@
 """What a new term makes of each task that its node had."""
 
 import json
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -22,6 +23,7 @@ from chong.store.specimens import (
     read,
     start_of,
     step,
+    stored_end,
     stored_queued,
     stored_run,
     task_id,
@@ -70,6 +72,18 @@ def claimed_run(store, number=1):
     return put(store, task, run, claim_id(run.run, GENERATION), lease=LeaseGrant(TERM, TTL))
 
 
+class Counted:
+    """Passes every call on to a store, and counts them by name."""
+
+    def __init__(self, store):
+        self._store = store
+        self.calls = Counter()
+
+    def __getattr__(self, name):
+        self.calls[name] += 1
+        return getattr(self._store, name)
+
+
 def submission_of(task):
     return Submission(name=task.name, id=task.id)
 
@@ -107,6 +121,13 @@ class TestRuns:
         """Another term's of the same number, or other generations of its own term, cannot know what it did."""
         claimed_run(store)
         assert {"dead"} == found(find(store, scene(tmp_path, served=frozenset(served))))
+
+    def test_a_history_is_read_once(self, store, tmp_path):
+        """For each run that is not attached."""
+        claimed_run(store)
+        counted = Counted(store)
+        find(counted, scene(tmp_path, served=frozenset({(CLAIMANT, GENERATION)})))
+        assert counted.calls["history"] == 1
 
     def test_a_start_that_names_no_generation_is_dead(self, store, tmp_path):
         """Nobody can vouch for it."""
@@ -225,6 +246,15 @@ class TestWaiting:
         findings = find(store, scene(tmp_path, accepted={run.id: submission_of(run)}))
         assert ({"ended"}, [run.id]) == (found(findings), [task.id for task in findings.ended])
 
+    def test_what_was_accepted_is_looked_up_together(self, store, tmp_path):
+        """A term that begins after an outage may have thousands of them, and its store may be far."""
+        ended = [stored_end(store, number) for number in (1, 2, 3)]
+        accepted = {task.id: submission_of(task) for task in (*ended, queued(4), queued(5))}
+        counted = Counted(store)
+        findings = find(counted, scene(tmp_path, accepted=accepted))
+        assert (len(findings.ended), len(findings.unsaved)) == (3, 2)
+        assert (counted.calls["get"], counted.calls["query"]) == (0, 2)
+
     def test_other_nodes_tasks_are_left_alone(self, store, tmp_path):
         """Nobody runs somebody else's task."""
         stored_run(store, 1, node="node-b")
@@ -290,7 +320,9 @@ class TestRemains:
         (tmp_path / "remains.json").write_text(json.dumps(remains, ensure_ascii=False))
         assert Remains(None, 9, START, ('{"n": 1, "kind": "名前"}'.encode(),)) == read_remains(tmp_path)
 
-    @pytest.mark.parametrize("text", [None, "", "[]", "7", "{}", '{"code": 0, "signal": null}', '{"frames": 3}'])
+    @pytest.mark.parametrize(
+        "text", [None, "", "[]", "7", "{}", '{"code": 0, "signal": null}', '{"frames": 3}', "[" * 100_000]
+    )
     def test_without_them_nobody_knows(self, tmp_path, text):
         """Missing, torn or senseless: the outcome is unknown."""
         if text is not None:

@@ -1,6 +1,9 @@
 """A submission is within its bounds, or it is refused in one line that says what was expected."""
 
+import errno
 import json
+import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -162,7 +165,7 @@ class TestAccepted:
         draft.write_text('{"name"')
         assert (*Accepted(tmp_path).replay(), draft.exists()) == ([], [], False)
 
-    @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"name": 1}', b"\xff\xfe\xfd"])
+    @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"name": 1}', b"\xff\xfe\xfd", b"[" * 100_000])
     def test_an_unreadable_file_is_set_aside(self, tmp_path, content):
         """Under another name, never removed; the others are replayed."""
         accepted = Accepted(tmp_path)
@@ -171,6 +174,41 @@ class TestAccepted:
         aside = tmp_path / f"{task_id(1)}.json.unreadable"
         assert ([good], [aside]) == accepted.replay()
         assert (content, ([good], [])) == (aside.read_bytes(), accepted.replay())
+
+    def test_what_cannot_even_be_renamed_stays(self, tmp_path):
+        """It is told of at every start, and keeps nobody else from going on."""
+        accepted = Accepted(tmp_path)
+        accepted.keep(good := Submission(name="n", id=task_id(2)))
+        bad = tmp_path / f"{task_id(1)}.json"
+        bad.write_bytes(b"{")
+        bad.with_name(f"{bad.name}.unreadable").mkdir()
+        for _ in range(2):
+            assert ([good], [bad]) == accepted.replay()
+
+    @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
+    def test_a_file_that_the_system_refuses_is_set_aside(self, tmp_path, monkeypatch, number):
+        """As one with junk in it."""
+        accepted = self.refusing(tmp_path, monkeypatch, number)
+        assert ([], [tmp_path / f"{task_id(1)}.json.unreadable"]) == accepted.replay()
+
+    @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM])
+    def test_without_descriptors_nothing_is_set_aside(self, tmp_path, monkeypatch, number):
+        """Every file would be, and the next term would take all that was accepted for gone."""
+        accepted = self.refusing(tmp_path, monkeypatch, number)
+        with pytest.raises(OSError):
+            accepted.replay()
+        assert (tmp_path / f"{task_id(1)}.json").exists()
+
+    def refusing(self, tmp_path, monkeypatch, number):
+        """One submission, whose file the system does not let anybody read."""
+        accepted = Accepted(tmp_path)
+        accepted.keep(Submission(name="n", id=task_id(1)))
+
+        def refuse(*_: object, **__: object) -> str:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(Path, "read_text", refuse)
+        return accepted
 
     def test_the_directory_is_for_its_owner_alone(self, tmp_path):
         """Parameters may be secret."""

@@ -466,7 +466,10 @@ def test_known_trials_are_not_repeated(node):
     assert not trials.exists()
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"trials": [{"module": 1}]}', '{"trials": [{"way": "x", "tasks": []}]}'])
+@pytest.mark.parametrize(
+    "text",
+    ["", "{}", '{"trials": [{"module": 1}]}', '{"trials": [{"way": "x", "tasks": []}]}', "[" * 100_000],
+)
 def test_trials_that_are_none_are_passed_over(node, text):
     """Everything is tried again."""
     trials = node.root / "trials.json"

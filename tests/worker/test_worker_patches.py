@@ -84,3 +84,55 @@ def owner(ctx):
     run = node.start(("stops",)).attach().start("r", "owner")
     of_group = 2
     assert run.wait_for("result")["value"] == [of_group, run.pid]
+
+
+SPOILS = ("json", "builtins", "no builtins", "tracer", "alarm", "stack", "streams", "warnings")
+
+
+@pytest.mark.parametrize("what", SPOILS)
+def test_a_result_is_told_whatever_the_task_has_spoilt(connection, what):
+    """Methods of classes, builtins, tracers, timers, the stack's limit: all that stands between it and its end."""
+    run = connection.start("r", "patching.spoils", {"what": what, "how": "return"})
+    assert run.wait_for("result")["value"] == {"x": ["é", 1.5, None, True]}
+    assert connection.release("r")["code"] == 0
+
+
+@pytest.mark.parametrize("what", SPOILS)
+def test_an_exception_is_told_whatever_the_task_has_spoilt(connection, node, what):
+    """As what it is, and in the log."""
+    run = connection.start("r", "patching.spoils", {"what": what, "how": "raise"})
+    failure = run.wait_for("failure")["failure"]
+    assert [failure[key] for key in ("kind", "cause", "message")] == ["exception", "ValueError", "as it should"]
+    assert connection.release("r")["code"] == 1
+    assert "ValueError" in node.log("r").read_text()
+
+
+def test_a_profiler_that_raises_is_an_exception_of_the_task(connection):
+    """It spoils the task's own return, and not the telling of it; no frame of chong's is shown."""
+    run = connection.start("r", "patching.profiled")
+    failure = run.wait_for("failure")["failure"]
+    assert (failure["kind"], failure["cause"]) == ("exception", "KeyboardInterrupt")
+    assert "patching_tasks.py" in failure["traceback"]
+    assert "worker/run.py" not in failure["traceback"]
+    assert connection.release("r")["code"] == 1
+
+
+@pytest.mark.parametrize(
+    ("what", "cause"),
+    [
+        ("silent", "patching_tasks.SilentError"),
+        ("hidden", "m.Concealed"),
+        ("word", "m.Worded"),
+        ("rude", "Placed"),
+        ("untraced", "patching_tasks.UntracedError"),
+    ],
+)
+def test_an_exception_is_told_whatever_it_does_when_it_is_looked_at(connection, node, what, cause):
+    """Its class by name, and its place in the task's code; the log has both."""
+    run = connection.start("r", "patching.raises", {"what": what})
+    failure = run.wait_for("failure")["failure"]
+    assert (failure["kind"], failure["cause"]) == ("exception", cause)
+    assert connection.release("r")["code"] == 1
+    for text in (failure["traceback"], node.log("r").read_text()):
+        assert "patching_tasks.py" in text
+        assert "worker/run.py" not in text

@@ -9,29 +9,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-LIMIT = 15.0
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))  # it is run by itself, too
 
-
-def wait_until(condition: Callable[[], Any], what: str, limit: float = LIMIT) -> Any:
-    end = time.monotonic() + limit
-    while not (found := condition()):
-        assert time.monotonic() < end, f"{what}: not within {limit} s"
-        time.sleep(0.005)
-    return found
-
-
-def is_alive(pid: int) -> bool:
-    """Zombies are not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
+from waiting import LIMIT, is_alive, wait_until  # noqa: E402
 
 
 class Run:

@@ -1,0 +1,115 @@
+"""A term that ends before it has met the store: what runs is not its own yet, and is left to the next one."""
+
+import os
+import signal
+import sqlite3
+import time
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from node_bench import S, Supervised, is_alive, wait_until
+
+REFUSED = {
+    "a namesake": ("UPDATE nodes SET node_id = 'other', seen_at = {now}, ttl = 60000000", 2),
+    "a row that cannot be read": ("UPDATE tasks SET tags = 'nonsense'", 1),
+}
+MENDED = {
+    "a namesake": "UPDATE nodes SET ttl = 1",
+    "a row that cannot be read": "UPDATE tasks SET tags = '[]'",
+}
+
+
+def tamper(node: Supervised, statement: str) -> None:
+    with sqlite3.connect(node.database or node.paths.default_store) as db:
+        db.execute(statement.format(now=int(time.time() * 1e6)))
+    db.close()
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_start_that_fails_leaves_what_runs_to_the_next_one(place: Supervised, what):
+    """It had attached already; the run goes on in its process, and the next good start takes it over."""
+    node = place.start(lease=30)
+    task_id = node.begun("hold", seconds=90)
+    pid = node.worker_of(task_id)
+    node.kill()
+    statement, code = REFUSED[what]
+    tamper(node, statement)
+    began = time.monotonic()
+    node.start(lease=30, wait=False)
+    assert node.supervisor.wait(20) == code
+    assert time.monotonic() - began < 8
+    assert is_alive(pid)
+    assert [(event["runs"], len(event["generations"])) for event in node.events("runs_left")] == [(1, 1)]
+    tamper(node, MENDED[what])
+    node.start(lease=30)
+    assert node.worker_of(task_id) == pid
+    assert node.cli("stop", task_id).code == 0
+    task = node.end_of(task_id)
+    assert (task.status, task.forced, task.attempt) == (S.STOPPED, False, 1)
+
+
+def test_sigterm_before_the_store_was_met_leaves_what_runs(place: Supervised):
+    """Nobody could store how it ended; neither drain nor graces are cut short, the next term takes it over."""
+    database = place.elsewhere()
+    node = place.start("--db", str(database), "--drain", "30", lease=30)
+    task_id = node.begun("hold", seconds=90)
+    pid = node.worker_of(task_id)
+    node.kill()
+    lock = sqlite3.connect(database, isolation_level=None)
+    lock.execute("BEGIN IMMEDIATE")
+    node.start("--db", str(database), "--drain", "30", lease=30, wait=False)
+    wait_until(lambda: node.events("waiting_for_store"), "a term without its store")
+    began = time.monotonic()
+    assert node.terminate() == 1
+    assert time.monotonic() - began < 8
+    assert is_alive(pid)
+    assert [event["runs"] for event in node.events("runs_left")] == [1]
+    assert node.events("draining") == []
+    lock.close()
+    node.start("--db", str(database), lease=30)
+    assert node.worker_of(task_id) == pid
+    node.client.stop(task_id)
+    assert node.end_of(task_id).status is S.STOPPED
+
+
+def test_sigterm_before_the_store_was_met_ends_as_asked_when_nothing_runs(place: Supervised):
+    """There is nothing to hold: no process is left."""
+    database = place.elsewhere()
+    place.start("--db", str(database)).terminate()
+    lock = sqlite3.connect(database, isolation_level=None)
+    lock.execute("BEGIN IMMEDIATE")
+    node = place.start("--db", str(database), wait=False)
+    wait_until(lambda: node.events("waiting_for_store"), "a term without its store")
+    assert node.terminate() == 0
+    node.check_gone()
+    lock.close()
+
+
+def test_silent_forkservers_cost_no_run_of_another(place: Supervised):
+    """Two are stopped; the third one's run goes on, for it is asked beside them and not after them."""
+    node = place.start(lease=30)
+    ids = [node.begun("hold", seconds=90)]
+    for _ in range(2):
+        assert node.cli("reload").code == 0
+        ids.append(node.begun("hold", seconds=90))
+    pid = node.worker_of(ids[-1])
+    silent = [parent_of(node.worker_of(task_id)) for task_id in ids[:-1]]
+    node.kill()
+    for forkserver in silent:
+        os.kill(forkserver, signal.SIGSTOP)
+    began = time.time()
+    node.start(lease=30)
+    [attached] = node.events("attached")
+    assert datetime.fromisoformat(attached["timestamp"]).timestamp() - began < 10
+    assert len(node.events("forkserver_silent")) == 2
+    assert node.worker_of(ids[-1]) == pid
+    node.client.stop(ids[-1])
+    assert node.end_of(ids[-1]).status is S.STOPPED
+    for forkserver in silent:
+        os.kill(forkserver, signal.SIGKILL)
+    wait_until(lambda: node.workers() == [], "the ends of the others' runs")
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])

@@ -1,0 +1,60 @@
+"""Files of a node that cannot be read cost what they held, never the node."""
+
+import pytest
+from node_bench import InProcess, S, wait_until
+
+from chong.store.specimens import task_id
+
+DEEP = "[" * 100_000
+
+
+def test_a_node_starts_beside_submissions_that_cannot_be_read(bench: InProcess):
+    """Each is set aside, what cannot be renamed stays where it is, and the rest is taken over."""
+    accepted = bench.paths.accepted
+    accepted.mkdir(parents=True, mode=0o700)
+    bench.state.chmod(0o700)
+    (accepted / f"{task_id(1)}.json").mkdir()
+    (accepted / f"{task_id(2)}.json").write_text(DEEP)
+    (accepted / f"{task_id(3)}.json").write_text("{")
+    (accepted / f"{task_id(3)}.json.unreadable").mkdir()
+    (accepted / f".{task_id(4)}.json.new").mkdir()
+    node = bench.start()
+    assert node.run("noop").status is S.SUCCEEDED
+    left = {path.name for path in accepted.iterdir()}
+    assert {f"{task_id(1)}.json.unreadable", f"{task_id(2)}.json.unreadable", f"{task_id(3)}.json"} <= left
+
+
+def fill(node: InProcess) -> str:
+    return node.submit("until", path=str(node.root / "open"))
+
+
+@pytest.mark.parametrize("content", ["{", DEEP, '"\\ud800"', "NaN", None])
+def test_an_attempt_whose_state_cannot_be_read_begins_without_one(bench: InProcess, content):
+    """The state is set aside, and the task is no worse off than at its first attempt."""
+    node = bench.start(max_parallel=1)
+    task = node.submit("stateful", size=10)
+    node.wait_for(fill(node), S.RUNNING)  # it has the one slot from the first failure on
+    node.wait_for(task, S.RETRYING)
+    kept = node.paths.checkpoints / f"{task}.json"
+    kept.unlink()
+    kept.mkdir() if content is None else kept.write_text(content)
+    (node.root / "open").touch()
+    ended = node.end_of(task)
+    assert (ended.failure.kind, ended.failure.cause, ended.attempt) == ("exception", "ValueError", 2)
+    assert kept.with_name(f"{kept.name}.unreadable").exists()
+
+
+def test_a_submission_that_cannot_be_read_any_more_fails_its_task_alone(bench: InProcess):
+    """And that it cannot be removed either ends nothing."""
+    node = bench.start(max_parallel=1)
+    blocking = fill(node)
+    node.wait_for(blocking, S.RUNNING)
+    task = node.submit("noop")
+    kept = node.paths.accepted / f"{task}.json"
+    kept.unlink()
+    kept.mkdir()
+    (node.root / "open").touch()
+    ended = node.end_of(task)
+    assert (ended.failure.kind, ended.failure.cause) == ("protocol", "params_gone")
+    wait_until(lambda: node.controller.running == 0, "its slot")
+    assert node.run("noop").status is S.SUCCEEDED

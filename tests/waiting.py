@@ -1,0 +1,26 @@
+"""Waits for a condition, for all tests: nobody sleeps and hopes."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+LIMIT = 40.0
+"""Seconds to wait for what must come; generous, the machine may be busy. Promises are asserted on stored times."""
+
+
+def wait_until(condition: Callable[[], Any], what: str, limit: float = LIMIT) -> Any:
+    """What `condition` returns, as soon as it is true."""
+    end = time.monotonic() + limit
+    while not (found := condition()):
+        assert time.monotonic() < end, f"{what}: not within {limit} s"
+        time.sleep(0.005)
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    """Zombies are not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
