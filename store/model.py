@@ -5,7 +5,7 @@ All times are aware datetimes in UTC. All values are immutable: a change is a ne
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -299,6 +299,13 @@ class SharedHold:
     by: str
     reason: str | None = None
     since: datetime | None = None
+
+    @property
+    def text(self) -> str:
+        """For people: why, who, since when, and what it shuts."""
+        since = "" if self.since is None else f" since {self.since.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
+        what = "the node" if self.scope is HoldScope.NODE else f"the {self.scope} on every node"
+        return f"{self.reason + '; ' if self.reason else ''}by {self.by}{since}, of {what}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What the store knows of this life of the node: its term, and which generation of task modules is live."""
+"""What the store knows of this life of the node: its term, its buckets, and which generation of modules is live."""
 
 from dataclasses import replace
 from functools import partial
@@ -35,12 +35,18 @@ class Registration:
         self._term, self._node = records
         self._log = log
         self._has_begun = False
+        self._declared: frozenset[int] | None = None
 
-    def begin(self) -> None:
-        """The first contact has registered the term; whatever is known since then follows."""
+    def begin(self, declared: frozenset[int] | None) -> None:
+        """The first contact has registered the term and its buckets; whatever is known since then follows."""
         self._has_begun = True
+        self._declared = declared
         if self._node.generation:
             self._register(self._node)
+
+    def again(self) -> None:
+        """The store has lost us: say everything once more."""
+        self._register(self._node)
 
     def end(self) -> None:
         """The supervisor ends as it was asked to, and says so: nobody has to wait until its silence is long enough."""
@@ -68,6 +74,7 @@ class Registration:
         """In the store's thread."""
         try:
             self._store.register_term(self._term, node)
+            self._store.declare_buckets(node.node, self._declared)
         except ChongError as error:
             self._loop.call(partial(self._log.warning, "node_not_registered", error=str(error)))
             if isinstance(error, StoreUnavailable):
