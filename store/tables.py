@@ -271,7 +271,7 @@ class TableStore(TaskStore):
         return known.rowcount > 0
 
     def forget_node(self, node: str, event_id: str, *, actor: str, reason: str, limit: int = 1000) -> int:
-        said = {"node": node, "event_id": event_id, "actor": actor, "reason": reason}
+        said = {"node": node, "event_id": event_id, "actor": actor, "reason": reason, "lost": Status.LOST.value}
         with self._writing() as db:
             now = {"now": self._now()}
             standing = db.execute(self._queries["forget_node_standing"], {"node": node} | now).fetchone()

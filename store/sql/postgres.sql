@@ -596,7 +596,7 @@ SELECT id FROM tasks WHERE node = :node AND status IN ({waiting}) ORDER BY id LI
 -- name: forget_node_transitions
 -- Their last change of state.
 INSERT INTO transitions (task_id, version, source, target, at, actor, event_id, reason, stored_at)
-SELECT id, version + 1, status, 'lost', {now}, :actor, :event_id, :reason, {now} FROM tasks WHERE id = ANY(:ids::uuid[])
+SELECT id, version + 1, status, :lost, {now}, :actor, :event_id, :reason, {now} FROM tasks WHERE id = ANY(:ids::uuid[])
 
 -- name: forget_node_notes
 -- What the store knew of the node.
@@ -611,7 +611,7 @@ WHERE finished_at IS NULL AND task_id = ANY(:ids::uuid[])
 
 -- name: forget_node_tasks
 -- The tasks themselves.
-UPDATE tasks SET status = 'lost', version = version + 1, status_changed_at = {now}, ended_at = {now} WHERE id = ANY(:ids::uuid[])
+UPDATE tasks SET status = :lost, version = version + 1, status_changed_at = {now}, ended_at = {now} WHERE id = ANY(:ids::uuid[])
 
 -- name: forget_node_buckets
 -- What it had declared.

@@ -8,7 +8,9 @@ from node_bench import InProcess, S, wait_until
 
 from chong.store.buckets import BucketPolicy
 from chong.store.memory import InMemoryTaskStore
-from chong.store.model import HoldScope, SharedHold
+from chong.store.model import HoldScope, SharedHold, TaskSnapshot
+from chong.store.query import TaskQuery
+from chong.store.states import Status
 from chong.supervisor.commands import CommandPoller
 
 
@@ -112,6 +114,23 @@ def test_a_node_that_was_only_cut_off_registers_again(node: InProcess):
     assert node.run("noop").status is S.SUCCEEDED
     assert node.trail(waiting) == [S.QUEUED, S.LOST]
     assert [entry["id"] for entry in node.journal("begin") if entry["id"] == waiting] == []
+
+
+def test_of_a_schedule_one_instant_waits_on_a_drained_node_and_others_run_the_rest(bench: InProcess):
+    """As of a held name: what is open there is overlapped by no other, so whoever else owns the bucket claims it."""
+    node = bench.start(modules=("node_tasks", "node_schedules"))
+    place(node, "node", "node-a")
+    bench.start(modules=("node_tasks", "node_schedules"), node="node-b", state_dir=bench.root / "b")
+
+    def ticks(where: str, *statuses: Status) -> list[TaskSnapshot]:
+        return node.store.query(TaskQuery(node=where, names=frozenset({"tick"}), statuses=frozenset(statuses)))
+
+    wait_until(lambda: ticks("node-a", S.QUEUED), "one that waits")
+    before = len(ticks("node-b", S.SUCCEEDED))
+    wait_until(lambda: len(ticks("node-b", S.SUCCEEDED)) >= before + 3, "three more of the other node")
+    assert len(ticks("node-a", S.QUEUED)) == 1
+    lift(node, "node", "node-a")
+    wait_until(lambda: not ticks("node-a", S.QUEUED), "its end")
 
 
 class Counted(InMemoryTaskStore):
