@@ -99,13 +99,14 @@ def _check_name(store: TaskStore, name: str) -> None:
 
 def _await(store: TaskStore, targets: list[Target], revision: int, timeout: float | None) -> list[str]:
     """The live nodes that have not answered."""
-    silent: list[str] = []
+    silent = _silent(store, targets, revision)
 
     def all_have_answered() -> bool | None:
         silent[:] = _silent(store, targets, revision)
         return True if not silent else None
 
-    wait_until(all_have_answered, timeout=timeout or 0)
+    if silent and timeout is not None:
+        wait_until(all_have_answered, timeout=timeout)
     return silent
 
 

@@ -97,21 +97,22 @@ def test_each_kind_of_hold_stays_when_the_other_is_released(node: InProcess):
     assert node.end_of(held).status is S.SUCCEEDED
 
 
-def test_a_node_that_was_only_cut_off_registers_again(node: InProcess):
+def test_a_node_that_was_only_cut_off_registers_again(bench: InProcess):
     """Forgotten behind its back, it is a new node to all others, and runs what was not called lost."""
-    node.run("noop")
+    node = bench.start(owned_buckets=range(16))
+    node.run("noop", "acme")
     place(node, "name", "noop")
-    waiting = node.submit("noop")
-    node.wait_for(waiting, S.QUEUED)
+    waiting = node.submit("noop", "acme")
     tomorrow = node.store.nodes()[0].seen_at + timedelta(days=1)
     with type(node.store)(node.state / "chong.db", clock=lambda: tomorrow) as elsewhere:
         while elsewhere.forget_node("node-a", "forget.1", actor="olga", reason="burnt"):
             pass
     wait_until(lambda: [row for row in node.store.nodes() if row.is_live and row.holds_seen], "its return")
-    assert [entry.name for entry in node.store.catalogue("node-a") if entry.name == "echo"] == ["echo"]
-    assert node.run("echo", text="x").status is S.SUCCEEDED
+    assert {claim.bucket for claim in node.store.declarations()} == set(range(16))
+    wait_until(lambda: [entry for entry in node.store.catalogue("node-a") if entry.name == "echo"], "its definitions")
+    assert node.run("echo", "acme", text="x").status is S.SUCCEEDED
     lift(node, "name", "noop")
-    assert node.run("noop").status is S.SUCCEEDED
+    assert node.run("noop", "acme").status is S.SUCCEEDED
     assert node.trail(waiting) == [S.QUEUED, S.LOST]
     assert [entry["id"] for entry in node.journal("begin") if entry["id"] == waiting] == []
 
