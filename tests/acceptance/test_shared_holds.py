@@ -64,13 +64,13 @@ def test_a_held_bucket_waits_on_its_node_and_the_others_go_on(fleet: Enter, outs
 
 def test_a_drained_node_starts_nothing_and_stays_so_over_a_restart(fleet: Enter, outside: Supervised):
     """What runs goes on, the other node too; undone it works as before."""
-    one, two = fleet(*named("one", "0-31"), lease=12), fleet(*named("two", "32-63"))
+    one, two = fleet(*named("one", "0-31"), lease=120), fleet(*named("two", "32-63"))
     running = one.begun("until", key=ONE, path=str(one.root / "open"))
     assert "drained: by olga" in done(outside, "drain", "one", "--as", "olga", "--wait")
     assert "live (drained)" in done(outside, "nodes")
     held = one.submit("noop", key=ONE)
     one.kill()
-    one.start(*named("one", "0-31"), lease=12)
+    one.start(*named("one", "0-31"), lease=120)
     (one.root / "open").touch()
     assert one.end_of(running).status is S.SUCCEEDED
     assert two.end_of(two.submit("noop", key=TWO)).status is S.SUCCEEDED
@@ -124,12 +124,12 @@ def test_what_is_asked_of_a_node_that_is_down_is_done_when_it_is_back(fleet: Ent
 
 def test_a_resume_that_was_asked_between_two_terms_is_carried_out(fleet: Enter, outside: Supervised):
     """By the one that takes the run over."""
-    one = fleet(*named("one", "0-31"), lease=12)
+    one = fleet(*named("one", "0-31"), lease=120)
     task = one.begun("hold", key=ONE)
     done(outside, "pause", task, "--wait")
     one.kill()
     assert "resume requested" in done(outside, "resume", task)
-    one.start(*named("one", "0-31"), lease=12)
+    one.start(*named("one", "0-31"), lease=120)
     one.wait_for(task, S.RUNNING)
     assert [row.outcome for row in outside.store.commands(task)] == ["done", "done"]
     done(outside, "stop", task, "--wait")
