@@ -18,7 +18,7 @@ class Cover(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketRow:
-    """`bucket` is None for keyless work; `live_owner` the first of `owners` that is alive."""
+    """`bucket` is None for keyless work; `live_owner` the first of `owners` that is alive; `hold` why work waits."""
 
     bucket: int | None
     owners: tuple[str, ...]
@@ -29,6 +29,7 @@ class BucketRow:
     expired: int
     oldest_wait: timedelta | None
     mine: bool
+    hold: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Options that choose tasks, the same ones for reading and for acting."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -49,11 +49,7 @@ class Filter:
 
     def query(self, policy: BucketPolicy, statuses: frozenset[Status], *, limit: int) -> TaskQuery:
         """The query for tasks in one of `statuses`; ConfigurationError for a bucket that does not exist."""
-        strangers = [bucket for bucket in self.bucket or () if bucket >= policy.num_buckets]
-        if strangers:
-            raise ConfigurationError(
-                f"--bucket: expected 0 to {policy.num_buckets - 1}, got {format_buckets(strangers)}"
-            )
+        check_buckets(policy, self.bucket or ())
         return TaskQuery(
             buckets=self.bucket,
             statuses=statuses,
@@ -64,6 +60,13 @@ class Filter:
             since=self.since,
             limit=limit,
         )
+
+
+def check_buckets(policy: BucketPolicy, buckets: Iterable[int]) -> None:
+    """ConfigurationError for a bucket that does not exist."""
+    strangers = [bucket for bucket in buckets if bucket >= policy.num_buckets]
+    if strangers:
+        raise ConfigurationError(f"--bucket: expected 0 to {policy.num_buckets - 1}, got {format_buckets(strangers)}")
 
 
 def filtered(function: Callable[..., Any]) -> Callable[..., Any]:

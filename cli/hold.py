@@ -1,6 +1,7 @@
-"""Commands that let the work of a name wait on this node, and let it go on."""
+"""Commands that let work wait, on this node or on all, and let it go on."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -9,33 +10,79 @@ from chong.cli import candidates
 from chong.cli.invocation import Invocation
 from chong.cli.render import escape
 from chong.cli.request import default_issuer
+from chong.cli.shared_hold import Change, check_choice, hold_targets
+from chong.cli.values import read_duration, reads
+from chong.store.buckets import parse_buckets
 from chong.supervisor.control_client import ask_node
+from chong.supervisor.exits import Exit
+
+_EVERYWHERE: tuple[Callable[..., Any], ...] = (
+    click.option("--bucket", "buckets", metavar="LIST", callback=reads(parse_buckets), help="These, on all nodes."),
+    click.option("--name", "named", metavar="NAME", multiple=True, help="This one, on all nodes; may be repeated."),
+    click.option("--wait", is_flag=True, help="Wait until every live node keeps to it."),
+    click.option(
+        "--timeout", default="60s", show_default=True, callback=reads(read_duration), help="How long to wait."
+    ),
+    click.option("--as", "issued_by", metavar="WHO", help="Who asks; default USER@HOST."),
+    click.pass_obj,
+)
+
+
+def _everywhere(function: Callable[..., Exit]) -> Callable[..., Any]:
+    """The options of what is held in the store."""
+    for add in reversed(_EVERYWHERE):
+        function = add(function)
+    return function
 
 
 @click.command()
-@click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=candidates.names())
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=candidates.names())
 @click.option("--reason", help="Why; shown with the tasks that wait.")
-@click.option("--as", "issued_by", metavar="WHO", help="Who asks; default USER@HOST.")
-@click.pass_obj
-def hold(call: Invocation, *, names: tuple[str, ...], reason: str | None, issued_by: str | None) -> None:
-    """Let tasks of a name wait on this node.
+@_everywhere
+def hold(call: Invocation, *, names: tuple[str, ...], reason: str | None, **said: Any) -> Exit:
+    """Let tasks wait: of a name on this node, of a bucket or a name on all.
 
-    Until it is released, also over restarts. What runs goes on. "*" holds everything.
+    Until it is released, also over restarts. What runs goes on.
+
+    NAME is held by this node alone: its supervisor is asked, it counts at once, and also while the store is away. "*"
+    holds everything here. --bucket and --name are held in the store, from anywhere: each node keeps to them as soon
+    as it sees them. Without --wait "requested" means that some live nodes have not said so yet.
     """
-    request = {"op": "hold", "names": names, "by": issued_by or default_issuer(), "reason": reason}
-    _ask(call, request, _held)
+    return _carry_out(call, names, Change("hold requested", "held", reason=reason), told=_held, **said)
 
 
 @click.command()
-@click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=candidates.names(held=True))
-@click.option("--as", "issued_by", metavar="WHO", help="Who asks; default USER@HOST.")
-@click.pass_obj
-def unhold(call: Invocation, *, names: tuple[str, ...], issued_by: str | None) -> None:
-    """Let tasks of a held name start again on this node.
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=candidates.names(held=True))
+@_everywhere
+def unhold(call: Invocation, *, names: tuple[str, ...], **said: Any) -> Exit:
+    """Let what was held start again.
 
-    Also one that the node holds by itself, because it crashed too often.
+    NAME is released on this node, also one that the node holds by itself because it crashed too often. --bucket and
+    --name are released in the store; what a node holds by its own word stays held there.
     """
-    _ask(call, {"op": "unhold", "names": names, "by": issued_by or default_issuer()}, _released)
+    return _carry_out(call, names, Change("release requested", "released", undo=True), told=_released, **said)
+
+
+def _carry_out(
+    call: Invocation,
+    names: tuple[str, ...],
+    change: Change,
+    *,
+    told: Callable[[Mapping[str, Any]], str],
+    buckets: frozenset[int] | None,
+    named: tuple[str, ...],
+    wait: bool,
+    timeout: float,
+    issued_by: str | None,
+) -> Exit:
+    is_everywhere = bool(buckets or named)
+    check_choice(is_here=bool(names), is_everywhere=is_everywhere)
+    if is_everywhere:
+        change = replace(change, by=issued_by, timeout=timeout if wait else None)
+        return hold_targets(call, change, buckets or frozenset(), named)
+    request = {"op": "unhold" if change.undo else "hold", "names": names, "by": issued_by or default_issuer()}
+    _ask(call, request | ({} if change.undo else {"reason": change.reason}), told)
+    return Exit.DONE
 
 
 def _ask(call: Invocation, request: dict[str, Any], told: Callable[[Mapping[str, Any]], str]) -> None:
@@ -53,6 +100,8 @@ def _released(fact: Mapping[str, Any]) -> str:
     if fact["hold"] is not None:
         doomed = _doomed(fact, "will fail when that is released")
         return f"{'released' if fact['had'] else 'was not held'}, but everything is held: {fact['hold']}{doomed}"
+    if (shared := fact.get("shared")) is not None:
+        return f"{'released here' if fact['had'] else 'was not held here'}, but held in the store: {shared}"
     if not fact["had"]:
         return "was not held"
     return f"released, {_tasks(fact['waiting'])} waiting for a slot{_doomed(fact, 'will fail now')}"

@@ -1,12 +1,13 @@
 """How a task stands beside its own snapshot: whether anybody still manages it, and what keeps it from starting."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from chong.cli.shared_hold import standing as shared_holds
 from chong.cli.times import span
 from chong.store.contract import TaskStore
-from chong.store.model import NodeRecord, TaskSnapshot
+from chong.store.model import HoldScope, NodeRecord, TaskSnapshot
 from chong.store.states import WAITING
 from chong.supervisor.holds import EVERYTHING
 from chong.supervisor.task_state import FROZEN, UNKILLABLE
@@ -50,23 +51,39 @@ def _since(moment: datetime | None, now: datetime) -> str:
 def standings(store: TaskStore, tasks: Sequence[TaskSnapshot]) -> list[Standing]:
     """One for each task. Read after the tasks: a run that ended in between has no lease, and so none that is past."""
     nodes = {record.node: record for record in store.nodes()}
-    holds = {(entry.node, entry.name): entry.hold for entry in store.catalogue() if entry.hold}
+    why_held = _holds(store)
     leases = store.leases([task.id for task in tasks if task.status.is_run])
     past = {lease.task_id: lease.until for lease in leases if lease.is_past}
-    return [_standing(task, nodes.get(task.node), past.get(task.id), holds) for task in tasks]
+    return [_standing(task, nodes.get(task.node), past.get(task.id), why_held) for task in tasks]
+
+
+def _holds(store: TaskStore) -> Callable[[TaskSnapshot], str | None]:
+    """What keeps a waiting task from starting: its node's own holds, and those in the store."""
+    own = {(entry.node, entry.name): entry.hold for entry in store.catalogue() if entry.hold}
+    shared = shared_holds(store)
+
+    def why_held(task: TaskSnapshot) -> str | None:
+        here = (own.get((task.node, name)) for name in (task.name, EVERYTHING))
+        places = (HoldScope.NODE, task.node), (HoldScope.NAME, task.name), (HoldScope.BUCKET, str(task.bucket))
+        everywhere = (hold.text for place in places if (hold := shared.get(place)) is not None)
+        return next((text for text in (*here, *everywhere) if text), None)
+
+    return why_held
 
 
 def _standing(
-    task: TaskSnapshot, node: NodeRecord | None, lease_until: datetime | None, holds: dict[tuple[str, str], str]
+    task: TaskSnapshot,
+    node: NodeRecord | None,
+    lease_until: datetime | None,
+    why_held: Callable[[TaskSnapshot], str | None],
 ) -> Standing:
     if task.status.is_final:
         return UNKNOWN
-    hold = holds.get((task.node, task.name)) or holds.get((task.node, EVERYTHING))
     return Standing(
         lease_until=lease_until,
         node_is_live=node is not None and node.is_live,
         silent_since=None if node is None else node.seen_at,
-        hold=hold if task.status in WAITING else None,
+        hold=why_held(task) if task.status in WAITING else None,
     )
 
 

@@ -1,5 +1,6 @@
 """Commands that look at the whole deployment: buckets, nodes, definitions, counts."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import click
@@ -11,10 +12,11 @@ from chong.cli.option import json_option
 from chong.cli.reach import reach
 from chong.cli.render import Cell, Column
 from chong.cli.screen import print_json, print_table
+from chong.cli.shared_hold import Target, standing
 from chong.cli.taskrow import status_cell
 from chong.cli.times import span, stamp, utc_now
 from chong.store.buckets import format_buckets
-from chong.store.model import BucketDeclaration, CatalogueEntry, NodeRecord
+from chong.store.model import BucketDeclaration, CatalogueEntry, HoldScope, NodeRecord, SharedHold
 from chong.store.view import as_json as view_of
 
 _BUCKETS = (
@@ -27,6 +29,7 @@ _BUCKETS = (
     Column("RUNNING", right=True),
     Column("EXPIRED", right=True),
     Column("OLDEST WAIT", right=True),
+    Column("HOLD", floor=10),
 )
 
 _NODES = (
@@ -41,6 +44,7 @@ _NODES = (
     Column("CONTAINMENT", spare=4),
     Column("STARTED", floor=10, spare=3),
     Column("TERM", floor=10, spare=7),
+    Column("HOLD", floor=10, spare=8),
 )
 
 _TASKS = (
@@ -60,13 +64,20 @@ _TASKS = (
 def buckets(call: Invocation, *, as_json: bool) -> None:
     """Show who owns each bucket and what is open there.
 
-    "*" marks buckets in --owned-buckets, "-" stands for work without a key. Owners are what nodes declared.
+    "*" marks buckets in --owned-buckets, "-" stands for work without a key. Owners are what nodes declared. HOLD says
+    why work of the bucket waits on every node.
     """
     with reach(call) as reached:
         store = reached.store
         owners = owners_of(reached.policy, store.declarations(), store.nodes())
         rows = bucket_rows(reached.policy, owners, store.bucket_loads(), reached.is_mine)
+        held = standing(store)
+    rows = [replace(row, hold=_text(held.get((HoldScope.BUCKET, str(row.bucket))))) for row in rows]
     return print_json(rows) if as_json else print_table(_BUCKETS, [_bucket_cells(group) for group in _alike(rows)])
+
+
+def _text(hold: SharedHold | None) -> str | None:
+    return None if hold is None else hold.text
 
 
 def _alike(rows: list[BucketRow]) -> list[list[BucketRow]]:
@@ -101,6 +112,7 @@ def _bucket_cells(group: list[BucketRow]) -> list[Cell | str]:
         str(row.running),
         Cell(str(row.expired), "bad" if row.expired else None),
         "" if row.oldest_wait is None else span(row.oldest_wait),
+        Cell(row.hold or "", "wait" if row.hold else None),
     ]
 
 
@@ -108,13 +120,20 @@ def _bucket_cells(group: list[BucketRow]) -> list[Cell | str]:
 @json_option
 @click.pass_obj
 def nodes(call: Invocation, *, as_json: bool) -> None:
-    """Show the nodes and which of them are alive."""
+    """Show the nodes and which of them are alive.
+
+    A drained node starts nothing more; HOLD says by whom and why.
+    """
     with reach(call) as reached:
         found = reached.store.nodes()
         declared = reached.store.declarations()
+        held = standing(reached.store)
+    holds = {node.node: _text(held.get((HoldScope.NODE, node.node))) for node in found}
     if as_json:
-        return print_json([{**view_of(node), "buckets": _declared_by(node, declared)} for node in found])
-    return print_table(_NODES, [_node_cells(node, _declared_by(node, declared)) for node in found])
+        return print_json(
+            [{**view_of(node), "buckets": _declared_by(node, declared), "hold": holds[node.node]} for node in found]
+        )
+    return print_table(_NODES, [_node_cells(node, _declared_by(node, declared), holds[node.node]) for node in found])
 
 
 def _declared_by(node: NodeRecord, declared: list[BucketDeclaration]) -> list[int] | None:
@@ -129,10 +148,11 @@ def _state_of(node: NodeRecord) -> Cell:
     return Cell("live", "good") if node.is_live else Cell("silent", "bad")
 
 
-def _node_cells(node: NodeRecord, declared: list[int] | None) -> list[Cell | str]:
+def _node_cells(node: NodeRecord, declared: list[int] | None, hold: str | None) -> list[Cell | str]:
+    state = _state_of(node)
     return [
         node.node,
-        _state_of(node),
+        Cell(f"{state.text} (drained)", "wait" if node.is_live else state.style) if hold else state,
         "" if node.seen_at is None else f"{span(utc_now() - node.seen_at)} ago",
         format_buckets(declared) if declared else "all",
         node.host,
@@ -142,6 +162,7 @@ def _node_cells(node: NodeRecord, declared: list[int] | None) -> list[Cell | str
         node.containment,
         stamp(node.started_at) or "",
         node.term,
+        Cell(hold or "", "wait" if hold else None),
     ]
 
 
@@ -157,7 +178,14 @@ def tasks(call: Invocation, *, node: str | None, as_json: bool) -> None:
     """
     with reach(call) as reached:
         entries = reached.store.catalogue(node)
+        held = standing(reached.store)
+    entries = [replace(entry, hold=entry.hold or _hold_on(entry, held)) for entry in entries]
     return print_json(entries) if as_json else print_table(_TASKS, [_task_cells(entry) for entry in entries])
+
+
+def _hold_on(entry: CatalogueEntry, held: Mapping[Target, SharedHold]) -> str | None:
+    """What the store holds of a definition; a bucket is none of its matters."""
+    return _text(held.get((HoldScope.NODE, entry.node)) or held.get((HoldScope.NAME, entry.name)))
 
 
 def _task_cells(entry: CatalogueEntry) -> list[Cell | str]:

@@ -15,10 +15,12 @@ from chong.store.model import (
     Command,
     Failure,
     FailureKind,
+    HoldScope,
     Lease,
     NodeRecord,
     Note,
     Progress,
+    SharedHold,
     StopMoments,
     TaskSnapshot,
     TermRecord,
@@ -259,6 +261,13 @@ class Codec:
 
     def declaration_from_row(self, row: Row) -> BucketDeclaration:
         return BucketDeclaration(row["bucket"], row["node"], self.moment_out(row["updated_at"]))
+
+    def hold_from_row(self, row: Row) -> SharedHold:
+        # By hand: the target of a hold is no state, as that of a transition is.
+        since = self.moment_out(row["since"])
+        return SharedHold(
+            scope=HoldScope(row["scope"]), target=row["target"], by=row["by"], reason=row["reason"], since=since
+        )
 
     def note_to_columns(self, note: Note, now: Any) -> dict[str, Any]:
         return asdict(note) | {"at": self.moment_in(note.at), "now": now}

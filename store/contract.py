@@ -24,11 +24,14 @@ from chong.store.model import (
     Command,
     Completion,
     Deployment,
+    HoldList,
+    HoldScope,
     Lease,
     LeaseGrant,
     NodeRecord,
     Note,
     Save,
+    SharedHold,
     TaskRecord,
     TaskSnapshot,
     TermRecord,
@@ -271,6 +274,47 @@ class TaskStore(ABC):
     @abstractmethod
     def record_num_buckets(self, num_buckets: int) -> Deployment:
         """Record the number of buckets if none is recorded yet; returns what stands then."""
+
+    # --- holds, and nodes that are gone ------------------------------------------------------------------
+
+    @abstractmethod
+    def place_hold(self, hold: SharedHold) -> int:
+        """Let work of a bucket, a name or a node wait; returns the revision by which nodes know of it.
+
+        What is held already stays held as it is.
+        """
+
+    @abstractmethod
+    def lift_hold(self, scope: HoldScope, target: str) -> int:
+        """Undo a hold; returns the revision by which nodes know of it. What is not held is done."""
+
+    def holds(self) -> HoldList:
+        found = self.changed_holds(None)
+        assert found is not None, "nobody knows a revision that is None"
+        return found
+
+    @abstractmethod
+    def changed_holds(self, known: int | None) -> HoldList | None:
+        """All holds, or None while their revision is still `known`; one small query."""
+
+    @abstractmethod
+    def acknowledge_holds(self, term: str, revision: int) -> bool:
+        """The node keeps to the holds of this revision; False when the term is not its node's current one.
+
+        That is so as well when the node was forgotten.
+        """
+
+    @abstractmethod
+    def forget_node(self, node: str, event_id: str, *, actor: str, reason: str, limit: int = 1000) -> int:
+        """Make up to `limit` waiting tasks of a node `lost`; returns how many: call it again until that is 0.
+
+        The call that returns 0 has removed the node with its declaration, its catalogue and the hold on it, and has
+        raised the revision of the holds: a supervisor that was only cut off learns so that it was forgotten. Terms
+        and runs stay. Each task gets a transition by `actor` and a note `forgotten`; open commands for it end as
+        `too_late`.
+
+        Refused when the node is live, which is looked at in the same transaction, and when there is none.
+        """
 
     @abstractmethod
     def close(self) -> None:

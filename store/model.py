@@ -5,7 +5,7 @@ All times are aware datetimes in UTC. All values are immutable: a change is a ne
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -257,7 +257,8 @@ class NodeRecord:
 
     `ttl`: how long after `seen_at` the node counts as live. `limits`: limits by name, None for unlimited.
     `containment`: what holds a run together, `cgroup` or `process group`; empty while unknown. `generation`: the
-    task modules' generation that new runs are forked from, 0 before the first.
+    task modules' generation that new runs are forked from, 0 before the first. `holds_seen`: the revision of the
+    store's holds that its current term keeps to, None before the first; a registration leaves it alone.
     """
 
     node: str
@@ -274,7 +275,45 @@ class NodeRecord:
     started_at: datetime | None = None
     seen_at: datetime | None = None
     ended_at: datetime | None = None
+    holds_seen: int | None = None
     is_live: bool = False
+
+
+class HoldScope(StrEnum):
+    """What a hold in the store shuts: a bucket or a name on every node, or all of one node."""
+
+    BUCKET = "bucket"
+    NAME = "name"
+    NODE = "node"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedHold:
+    """A hold in the store: queued work there waits on whichever node; `since` by the store's clock.
+
+    `target`: the bucket's number as text, the task name, or the node.
+    """
+
+    scope: HoldScope
+    target: str
+    by: str
+    reason: str | None = None
+    since: datetime | None = None
+
+    @property
+    def text(self) -> str:
+        """For people: why, who, since when, and what it shuts."""
+        since = "" if self.since is None else f" since {self.since.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
+        what = "the node" if self.scope is HoldScope.NODE else f"the {self.scope} on every node"
+        return f"{self.reason + '; ' if self.reason else ''}by {self.by}{since}, of {what}"
+
+
+@dataclass(frozen=True, slots=True)
+class HoldList:
+    """All holds in the store as of one moment; `revision` rises with each change of them."""
+
+    revision: int
+    holds: tuple[SharedHold, ...]
 
 
 @dataclass(frozen=True, slots=True)

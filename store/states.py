@@ -86,7 +86,7 @@ MOVES: tuple[Move, ...] = (
     *_moves((_S.QUEUED,), _S.FAILED, "the fork was refused too often, or no loaded module defines it any more"),
     *_moves((_S.RETRYING,), _S.FAILED, "no loaded module defines it any more"),
     *_moves(_ON_WORKER, _S.LOST, "its holder is dead: outcome unknown, never re-run by itself"),
-    *_moves((_S.QUEUED, _S.RETRYING), _S.LOST, "the spool that would prove what happened is gone"),
+    *_moves((_S.QUEUED, _S.RETRYING), _S.LOST, "its submission is gone, or its node was forgotten"),
 )
 
 _ALLOWED = frozenset((move.source, move.target) for move in MOVES)

@@ -13,15 +13,19 @@ from typing import Any, ClassVar, Protocol
 
 from chong.store.codec import Codec
 from chong.store.contract import TaskStore
+from chong.store.errors import Refused
 from chong.store.model import (
     BucketDeclaration,
     BucketLoad,
     CatalogueEntry,
     Command,
     Deployment,
+    HoldList,
+    HoldScope,
     Lease,
     NodeRecord,
     Note,
+    SharedHold,
     TaskRecord,
     TaskSnapshot,
     TermRecord,
@@ -31,6 +35,11 @@ from chong.store.query import TaskQuery
 from chong.store.states import Status
 
 Clock = Callable[[], datetime]
+
+FORGOTTEN_WORK = ("transitions", "notes", "commands", "tasks")
+"""What is written of a forgotten node's waiting tasks, their own rows last: the others look at them."""
+FORGOTTEN_NODE = ("buckets", "catalogue", "hold", "row")
+"""What is removed of a node that is forgotten."""
 
 
 # Nothing in a store is older; a greater age would lead out of what some databases can count.
@@ -238,6 +247,52 @@ class TableStore(TaskStore):
     def record_num_buckets(self, num_buckets: int) -> Deployment:
         self._write("record_num_buckets", num_buckets=num_buckets)
         return self.deployment()
+
+    # --- holds, and nodes that are gone ------------------------------------------------------------------
+
+    def place_hold(self, hold: SharedHold) -> int:
+        target = {"scope": hold.scope, "target": hold.target}
+        return self._change_holds("place_hold", target | {"by": hold.by, "reason": hold.reason, "now": self._now()})
+
+    def lift_hold(self, scope: HoldScope, target: str) -> int:
+        return self._change_holds("lift_hold", {"scope": scope, "target": target})
+
+    def changed_holds(self, known: int | None) -> HoldList | None:
+        rows = self._rows("changed_holds", known=known)
+        if not rows:
+            return None
+        # Without any hold there is still the row with the revision.
+        holds = tuple(self._codec.hold_from_row(row) for row in rows if row["scope"] is not None)
+        return HoldList(rows[0]["holds_revision"], holds)
+
+    def acknowledge_holds(self, term: str, revision: int) -> bool:
+        with self._writing() as db:
+            known = db.execute(self._queries["acknowledge_holds"], {"term": term, "revision": revision})
+        return known.rowcount > 0
+
+    def forget_node(self, node: str, event_id: str, *, actor: str, reason: str, limit: int = 1000) -> int:
+        said = {"node": node, "event_id": event_id, "actor": actor, "reason": reason, "lost": Status.LOST.value}
+        with self._writing() as db:
+            now = {"now": self._now()}
+            standing = db.execute(self._queries["forget_node_standing"], {"node": node} | now).fetchone()
+            if standing is None:
+                raise Refused(f"no node is called {node!r}")
+            if standing["is_live"]:
+                raise Refused(f"node {node} is live: only one that is gone can be forgotten")
+            waiting = db.execute(self._queries["forget_node_waiting"], {"node": node, "limit": limit}).fetchall()
+            ids = [row["id"] for row in waiting]
+            for part in FORGOTTEN_WORK if ids else FORGOTTEN_NODE:
+                db.execute(self._queries[f"forget_node_{part}"], said | now | {"ids": self._array(ids)})
+            if not ids:
+                db.execute(self._queries["raise_holds_revision"], {})
+        return len(ids)
+
+    def _change_holds(self, change: str, values: Mapping[str, Any]) -> int:
+        with self._writing() as db:
+            # First: it makes changes wait for each other, so that no revision stands for two lists.
+            db.execute(self._queries["raise_holds_revision"], {})
+            db.execute(self._queries[change], values)
+            return int(db.execute(self._queries["holds_revision"], {}).fetchone()["holds_revision"])
 
     # --- calls -------------------------------------------------------------------------------------------
 

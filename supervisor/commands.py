@@ -1,17 +1,20 @@
-"""The command poller: asks the store for what operators want of this node's tasks."""
+"""The command poller: asks the store for what operators want of this node."""
 
 from collections.abc import Callable
 from datetime import timedelta
 
 from chong.store.contract import TaskStore
 from chong.store.errors import StoreError
-from chong.store.model import Command
+from chong.store.model import Command, HoldList
 
 CLAIM_SECONDS = 30.0
 
 
 class CommandPoller:
-    """`poll` is called in a thread of its own; `on_commands` and `on_error` must only hand over."""
+    """`poll` is called in a thread of its own; what it is given must only hand over.
+
+    known: the revision of the holds that the node keeps to already.
+    """
 
     def __init__(
         self,
@@ -21,6 +24,8 @@ class CommandPoller:
         *,
         every: float,
         on_commands: Callable[[list[Command]], None],
+        known: Callable[[], int | None],
+        on_holds: Callable[[HoldList], None],
         on_error: Callable[[Exception], None],
     ) -> None:
         self._store = store
@@ -28,11 +33,17 @@ class CommandPoller:
         self._term = term
         self._every = every
         self._on_commands = on_commands
+        self._known = known
+        self._on_holds = on_holds
         self._on_error = on_error
 
     def poll(self) -> float:
-        """Claim what there is; the seconds until the next time."""
+        """Claim what there is, and look for changed holds; the seconds until the next time."""
         try:
+            # First the holds: a stop that frees a slot lets nothing start that is held by then.
+            holds = self._store.changed_holds(self._known())
+            if holds is not None:
+                self._on_holds(holds)
             commands = self._store.claim_commands(self._node, self._term, lease=timedelta(seconds=CLAIM_SECONDS))
         except StoreError as error:
             self._on_error(error)

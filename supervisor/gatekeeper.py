@@ -1,4 +1,4 @@
-"""Lets the names that are held wait: on an operator's word, or because the breaker tripped."""
+"""Lets what is held wait: on an operator's word to this node or in the store, or because the breaker tripped."""
 
 import time
 from collections import Counter
@@ -10,12 +10,13 @@ from typing import Any
 import structlog
 
 from chong.store.errors import ConfigurationError, Refused
+from chong.store.model import HoldScope, SharedHold
 from chong.supervisor.breaker import WINDOW, Breaker, crash_of
 from chong.supervisor.events import SaveState
 from chong.supervisor.holds import EVERYTHING, Hold, Holds
 from chong.supervisor.intake import Intake
 from chong.supervisor.operations import RequestSettled
-from chong.supervisor.queue import TurnQueue
+from chong.supervisor.queue import NODE, Slot, TurnQueue
 from chong.supervisor.submission import REASON_LIMIT, check_text
 from chong.supervisor.tasks import Tasks
 from chong.worker.options import NAME_LIMIT
@@ -27,6 +28,7 @@ class Gatekeeper:
     def __init__(
         self,
         *,
+        node: str,
         term: str,
         holds: Holds,
         queue: TurnQueue,
@@ -36,8 +38,11 @@ class Gatekeeper:
         crashes: int | None,
         log: structlog.typing.FilteringBoundLogger,
     ) -> None:
+        self._node = node
         self._term = term
         self._holds = holds
+        self._shared: tuple[SharedHold, ...] = ()
+        self._shut: frozenset[Slot] = frozenset()
         self._queue = queue
         self._tasks = tasks
         self._intake = intake
@@ -52,13 +57,23 @@ class Gatekeeper:
         if not self._holds.load(self._term):
             self._log.error("holds_unreadable", held="everything, until it is released by hand")
             self._keep(self._holds.set_aside)
-        for name in self._holds:
-            self._queue.hold(_in_queue(name))
+        self._shut_gates()
 
     def texts(self, defined: Iterable[str]) -> dict[str, str]:
         """What to show of each defined name that is held, and of each that is held by itself."""
         found = {name: self._holds.on(name) for name in (*defined, *self._holds)}
         return {name: hold.text for name, hold in found.items() if hold is not None}
+
+    # --- the store -------------------------------------------------------------------------------------------
+
+    def go_by(self, shared: tuple[SharedHold, ...]) -> None:
+        """Keep to the holds in the store that concern this node; those of the node itself stay as they are."""
+        ours = tuple(hold for hold in shared if hold.scope is not HoldScope.NODE or hold.target == self._node)
+        for event, holds in (("held", set(ours) - set(self._shared)), ("released", set(self._shared) - set(ours))):
+            for hold in holds:
+                self._log.warning(event, scope=hold.scope, target=hold.target, by=hold.by, reason=hold.reason)
+        self._shared = ours
+        self._shut_gates()
 
     # --- operators -------------------------------------------------------------------------------------------
 
@@ -108,7 +123,7 @@ class Gatekeeper:
         settled({"names": [self._fact(name, old, waiting) for name, old in had.items()]})
 
     def _fact(self, name: str, had: Hold | None, waiting: Counter[str]) -> dict[str, Any]:
-        """`had`: its own hold before, `hold`: what keeps it from starting now.
+        """`had`: its own hold before, `hold`: the node's that keeps it from starting now, `shared`: the store's.
 
         `undefined`: how many of the `waiting` tasks will fail instead of starting, as no module defines them any more;
         of everything only those that are not held by themselves.
@@ -119,7 +134,19 @@ class Gatekeeper:
         if name == EVERYTHING:
             count, freed = waiting.total(), [each for each in waiting if each not in self._holds]
         undefined = sum(waiting[each] for each in freed if not self._is_defined(each))
-        return {"name": name, "had": had_text, "hold": now_text, "waiting": count, "undefined": undefined}
+        return {
+            "name": name,
+            "had": had_text,
+            "hold": now_text,
+            "shared": self._shared_text(name),
+            "waiting": count,
+            "undefined": undefined,
+        }
+
+    def _shared_text(self, name: str) -> str | None:
+        """Which hold in the store keeps all of a name from starting here."""
+        holds = (h for h in self._shared if h.scope is HoldScope.NODE or (h.scope, h.target) == (HoldScope.NAME, name))
+        return next((hold.text for hold in holds), None)
 
     def _is_defined(self, name: str) -> bool:
         """Also as long as nobody knows: nothing starts, so nothing fails, before the task modules are loaded."""
@@ -147,13 +174,11 @@ class Gatekeeper:
 
     def _hold(self, holds: dict[str, Hold]) -> OSError | None:
         for name, hold in holds.items():
-            self._queue.hold(_in_queue(name))
             self._log.warning("held", name=name, by=hold.by, reason=hold.reason)
         return self._keep(partial(self._holds.put, holds)) if holds else None
 
     def _release(self, names: list[str], *, by: str, reason: str | None) -> OSError | None:
         for name in names:
-            self._queue.unhold(_in_queue(name))
             self._log.warning("released", name=name, by=by, reason=reason)
         return self._keep(partial(self._holds.drop, names)) if names else None
 
@@ -165,9 +190,25 @@ class Gatekeeper:
         except OSError as error:
             self._log.error("hold_not_kept", error=str(error))
             trouble = error
+        self._shut_gates()
         self._on_change()
         return trouble
 
+    def _shut_gates(self) -> None:
+        """What anybody holds is shut, and nothing else is."""
+        wanted = frozenset({*map(_slot_of_name, self._holds), *map(_slot_of, self._shared)})
+        for slot in wanted - self._shut:
+            self._queue.hold(slot)
+        for slot in self._shut - wanted:
+            self._queue.unhold(slot)
+        self._shut = wanted
 
-def _in_queue(name: str) -> str | None:
-    return None if name == EVERYTHING else name
+
+def _slot_of_name(name: str) -> Slot:
+    return NODE if name == EVERYTHING else ("name", name)
+
+
+def _slot_of(hold: SharedHold) -> Slot:
+    if hold.scope is HoldScope.NODE:
+        return NODE
+    return ("bucket", int(hold.target)) if hold.scope is HoldScope.BUCKET else ("name", hold.target)

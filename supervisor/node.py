@@ -266,6 +266,11 @@ class Node:
         if found is None or (found.version > state.stored_version and found.lease_owner != state.term):
             self.desync(task_id, "the task is gone" if found is None else f"it is {found.status} by another hand")
 
+    def register_again(self) -> None:
+        """Somebody took us for gone and had us forgotten: from here on we are a new node to all others."""
+        self.registration.again()
+        self.publish()
+
     # --- from operators --------------------------------------------------------------------------------------
 
     def commands(self, commands: list[Command]) -> None:

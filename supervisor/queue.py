@@ -9,6 +9,9 @@ from chong.supervisor.line import Gate, Line
 Slot = tuple[str | int | None, ...]
 """What a gate counts the runs of: a kind, and its names."""
 
+NODE: Slot = ("node",)
+"""Everything that runs here."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -45,7 +48,7 @@ class TurnQueue:
         self._root = Line(Gate(limits.node))
         # A gate lives as long as a line, a run or a hold has it.
         self._gates: WeakValueDictionary[Slot, Gate] = WeakValueDictionary()
-        self._held: dict[str, Gate] = {}
+        self._held: dict[Slot, Gate] = {}
         self._waiting: dict[str, Line] = {}
         self._taken: dict[str, tuple[Gate, ...]] = {}
         self._order = itertools.count()
@@ -102,13 +105,14 @@ class TurnQueue:
         for gate in self._taken.pop(task_id, ()):
             gate.free()
 
-    def hold(self, name: str | None) -> None:
-        """Let nothing of this name start, of any name for None; what runs is left alone."""
-        gate = self._root.gate if name is None else self._held.setdefault(name, self._gate(("name", name)))
+    def hold(self, slot: Slot) -> None:
+        """Let nothing start that would take such a slot: of a bucket, a name, or `NODE`; what runs is left alone."""
+        gate = self._root.gate if slot == NODE else self._gate(slot)
+        self._held[slot] = gate
         gate.is_held = True
 
-    def unhold(self, name: str | None) -> None:
-        gate = self._root.gate if name is None else self._held.pop(name, None)
+    def unhold(self, slot: Slot) -> None:
+        gate = self._held.pop(slot, None)
         if gate is not None:
             gate.is_held = False
             gate.stir()

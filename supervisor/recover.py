@@ -16,7 +16,7 @@ from typing import Any
 from chong.store.buckets import DEFAULT_NUM_BUCKETS, BucketPolicy
 from chong.store.contract import TaskStore
 from chong.store.errors import ConfigurationError
-from chong.store.model import NodeRecord, Note, TaskSnapshot, TermRecord, Transition, Usage
+from chong.store.model import HoldList, NodeRecord, Note, TaskSnapshot, TermRecord, Transition, Usage
 from chong.store.pages import all_tasks
 from chong.store.query import TaskQuery
 from chong.store.states import RUNS, WAITING, Status
@@ -54,6 +54,10 @@ class Findings:
     """Every open task of the node, sorted by what is known of it."""
 
     num_buckets: int = 0
+    declared: frozenset[int] | None = None
+    """The node's buckets as the store shows them, None without partition."""
+    holds: HoldList = field(default_factory=lambda: HoldList(0, ()))
+    """What must not start."""
     running: list[tuple[TaskSnapshot, float]] = field(default_factory=list)
     """Adopted, with its worker attached; and the seconds it has run, pauses not counted."""
     unforked: list[TaskSnapshot] = field(default_factory=list)
@@ -88,7 +92,10 @@ def find(store: TaskStore, scene: Scene) -> Findings:
     _refuse_namesake(store, scene)
     store.register_term(scene.term, scene.node)
     parted = not BucketPolicy(findings.num_buckets).covers_all(scene.owned_buckets)
-    store.declare_buckets(scene.node.node, scene.owned_buckets if parted else None)
+    findings.declared = scene.owned_buckets if parted else None
+    store.declare_buckets(scene.node.node, findings.declared)
+    # Behind the registration: whoever places a hold now waits for our word that we keep to it.
+    findings.holds = store.holds()
     open_here = TaskQuery(node=scene.node.node, statuses=RUNS | WAITING)
     tasks = {task.id: task for task in all_tasks(store, open_here)}
     runs = [task for task in tasks.values() if task.status in RUNS]

@@ -1,4 +1,4 @@
-"""What the store knows of this life of the node: its term, and which generation of task modules is live."""
+"""What the store knows of this life of the node: its term, its buckets, and which generation of modules is live."""
 
 from dataclasses import replace
 from functools import partial
@@ -35,12 +35,18 @@ class Registration:
         self._term, self._node = records
         self._log = log
         self._has_begun = False
+        self._declared: frozenset[int] | None = None
 
-    def begin(self) -> None:
-        """The first contact has registered the term; whatever is known since then follows."""
+    def begin(self, declared: frozenset[int] | None) -> None:
+        """The first contact has registered the term and its buckets; whatever is known since then follows."""
         self._has_begun = True
+        self._declared = declared
         if self._node.generation:
             self._register(self._node)
+
+    def again(self) -> None:
+        """The store has lost us: say everything once more."""
+        self._register(self._node, declares=True)
 
     def end(self) -> None:
         """The supervisor ends as it was asked to, and says so: nobody has to wait until its silence is long enough."""
@@ -60,15 +66,18 @@ class Registration:
         if self._has_begun:
             self._register(self._node)
 
-    def _register(self, node: NodeRecord) -> None:
-        if node is self._node:  # a newer one goes its own way
-            self._courier.do(partial(self._write, node))
+    def _register(self, node: NodeRecord, *, declares: bool = False) -> None:
+        if node is self._node or declares:  # a newer one goes its own way
+            self._courier.do(partial(self._write, self._node, declares=declares))
 
-    def _write(self, node: NodeRecord) -> None:
+    def _write(self, node: NodeRecord, *, declares: bool) -> None:
         """In the store's thread."""
         try:
             self._store.register_term(self._term, node)
+            if declares:
+                self._store.declare_buckets(node.node, self._declared)
         except ChongError as error:
             self._loop.call(partial(self._log.warning, "node_not_registered", error=str(error)))
             if isinstance(error, StoreUnavailable):
-                self._loop.call(partial(self._loop.later, REGISTER_AGAIN, partial(self._register, node)))
+                again = partial(self._register, node, declares=declares)
+                self._loop.call(partial(self._loop.later, REGISTER_AGAIN, again))

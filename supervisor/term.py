@@ -44,6 +44,7 @@ from chong.supervisor.reconcile import Judge
 from chong.supervisor.recover import Findings, Scene, find
 from chong.supervisor.registration import Registration
 from chong.supervisor.settings import Settings
+from chong.supervisor.shared_holds import SharedHolds
 from chong.supervisor.spool import Spool
 from chong.supervisor.takeover import Takeover
 from chong.supervisor.tasks import Tasks
@@ -96,7 +97,15 @@ class Term:
         self._lock: NodeLock | None = None
         self._make_parts(Admission(settings.node, self.name, self._epoch, policy, settings.owned_buckets))
         self.tickers = Tickers(
-            settings, store, self.name, self.loop, self.node, self._tasks, self._processes, self._log
+            settings,
+            store,
+            self.name,
+            self.loop,
+            self.node,
+            self._tasks,
+            self._processes,
+            self._shared_holds,
+            self._log,
         )
         self._thread = threading.Thread(target=self._run, name="chong-main", daemon=True)
 
@@ -127,6 +136,7 @@ class Term:
             log=self._log,
         )
         self._gatekeeper = self.node.gatekeeper = Gatekeeper(
+            node=self._settings.node,
             term=self.name,
             holds=Holds(paths.holds),
             queue=self.queue,
@@ -139,6 +149,16 @@ class Term:
         self.firings = Firings(loop=self.loop, store=self._store, intake=intake, tasks=self._tasks, log=self._log)
         self._processes = Processes(self.loop, self._settings, self.name, self.node)
         self._courier = Courier(self.loop, self._store, self.name, self._outbox, self.node)
+        self._shared_holds = SharedHolds(
+            self.loop,
+            self._store,
+            self._courier,
+            self._gatekeeper,
+            node=self._settings.node,
+            term=self.name,
+            on_forgotten=self.node.register_again,
+            log=self._log,
+        )
         # Each of the three calls the others: the node is told of its parts once they exist.
         self._tasks.processes = self.node.processes = self._processes
         self.node.courier = intake.courier = self.firings.courier = self._courier
@@ -288,9 +308,10 @@ class Term:
         if self._is_ending:
             return  # too late to take anything over
         self.node.adopt_buckets(findings.num_buckets)
+        self._shared_holds.take(findings.holds)
         self._takeover.carry_out(findings, self.node)
         self._processes.generations.retire_old()
-        self._registration.begin()
+        self._registration.begin(findings.declared)
         judge = Judge(self._store, self.name)
         self._takeover.judge_later(findings, judge, self.node, every=min(1.0, self._settings.renewal))
         for ticker in self.tickers.all:

@@ -18,6 +18,7 @@ from chong.supervisor.processes import Processes
 from chong.supervisor.retention import retentions
 from chong.supervisor.sampler import EVERY_SECONDS, Sampler
 from chong.supervisor.settings import Settings
+from chong.supervisor.shared_holds import SharedHolds
 from chong.supervisor.tasks import Tasks
 from chong.supervisor.ticker import Ticker
 
@@ -40,6 +41,7 @@ class Tickers:
         node: Node,
         tasks: Tasks,
         processes: Processes,
+        shared_holds: SharedHolds,
         log: structlog.typing.FilteringBoundLogger,
     ) -> None:
         self.keeper = LeaseKeeper(
@@ -58,6 +60,8 @@ class Tickers:
             term,
             every=settings.poll_seconds,
             on_commands=lambda commands: loop.call(partial(node.commands, commands)),
+            known=lambda: shared_holds.seen,
+            on_holds=lambda found: loop.call(partial(shared_holds.take, found)),
             on_error=lambda error: loop.call(partial(log.warning, "poll_failed", error=str(error))),
         )
         sampler = Sampler(

@@ -1,11 +1,12 @@
--- The tables of a PostgreSQL store, schema 3. The {lists} of states are filled in from chong.store.states.
+-- The tables of a PostgreSQL store, schema 4. The {lists} of states are filled in from chong.store.states.
 -- What a task returns is `json`, not `jsonb`: it comes back letter by letter, a NUL in a text and the order of keys too.
 
 CREATE TABLE deployment (
     only_row integer PRIMARY KEY CHECK (only_row = 1),
     num_buckets integer,
     schema_version integer NOT NULL,
-    oldest_code integer NOT NULL
+    oldest_code integer NOT NULL,
+    holds_revision bigint NOT NULL DEFAULT 0
 );
 
 CREATE TABLE tasks (
@@ -158,7 +159,8 @@ CREATE TABLE nodes (
     generation integer NOT NULL,
     started_at timestamptz,
     seen_at timestamptz NOT NULL,
-    ended_at timestamptz
+    ended_at timestamptz,
+    holds_seen bigint
 ) WITH (fillfactor = 50);
 
 CREATE TABLE node_buckets (
@@ -176,4 +178,14 @@ CREATE TABLE catalogue (
     error text,
     hold text,
     PRIMARY KEY (node, name)
+);
+
+-- What waits on whichever node; the nodes see by deployment.holds_revision that something changed here.
+CREATE TABLE holds (
+    scope text COLLATE "C" NOT NULL,
+    target text COLLATE "C" NOT NULL,
+    "by" text NOT NULL,
+    since timestamptz NOT NULL,
+    reason text,
+    PRIMARY KEY (scope, target)
 );

@@ -389,10 +389,16 @@ VALUES (:term, :node, :node_id, :boot_id, :lock_inode, :started_at) ON CONFLICT 
 
 -- name: register_term_node
 -- Its node, seen now.
-INSERT OR REPLACE INTO nodes
+INSERT INTO nodes
     (node, node_id, term, host, boot_id, pid, version, ttl, limits, containment, generation, started_at, seen_at)
 VALUES
     (:node, :node_id, :term, :host, :boot_id, :pid, :version, :ttl, :limits, :containment, :generation, :started_at, :now)
+ON CONFLICT (node) DO UPDATE SET
+    node_id = excluded.node_id, term = excluded.term, host = excluded.host, boot_id = excluded.boot_id,
+    pid = excluded.pid, version = excluded.version, ttl = excluded.ttl, limits = excluded.limits,
+    containment = excluded.containment, generation = excluded.generation, started_at = excluded.started_at,
+    seen_at = excluded.seen_at, ended_at = NULL,
+    holds_seen = CASE WHEN nodes.term = excluded.term THEN nodes.holds_seen END
 
 -- name: end_term
 -- The term ended by itself; a later one of the node is another matter.
@@ -407,7 +413,7 @@ FROM terms WHERE node = :node ORDER BY started_at DESC, number DESC
 -- Every node; it is live when it was seen less than its ttl ago, not in the future, and has not ended by itself.
 SELECT
     node, node_id, term, host, boot_id, pid, version, ttl, limits, containment, generation, started_at, seen_at,
-    ended_at, (ended_at IS NULL AND seen_at <= :now AND seen_at + ttl > :now) AS is_live
+    ended_at, holds_seen, (ended_at IS NULL AND seen_at <= :now AND seen_at + ttl > :now) AS is_live
 FROM nodes ORDER BY node
 
 -- name: declare_buckets
@@ -447,3 +453,75 @@ ON CONFLICT DO NOTHING
 -- name: record_num_buckets
 -- The number of buckets; the first one recorded stands.
 UPDATE deployment SET num_buckets = :num_buckets WHERE num_buckets IS NULL
+
+-- name: raise_holds_revision
+-- Says to all nodes that the holds have changed.
+UPDATE deployment SET holds_revision = holds_revision + 1
+
+-- name: holds_revision
+-- Which revision the holds stand at.
+SELECT holds_revision FROM deployment
+
+-- name: place_hold
+-- A hold; the first one of a target stands.
+INSERT INTO holds (scope, target, "by", since, reason) VALUES (:scope, :target, :by, :now, :reason)
+ON CONFLICT DO NOTHING
+
+-- name: lift_hold
+-- The end of a hold.
+DELETE FROM holds WHERE scope = :scope AND target = :target
+
+-- name: changed_holds
+-- All holds, beside their revision, unless that is known; one row without a hold where there is none.
+SELECT d.holds_revision, h.scope, h.target, h."by", h.since, h.reason
+FROM deployment AS d LEFT JOIN holds AS h ON TRUE
+WHERE d.holds_revision IS NOT :known ORDER BY h.scope, h.target
+
+-- name: acknowledge_holds
+-- The revision that a term keeps to.
+UPDATE nodes SET holds_seen = :revision WHERE term = :term
+
+-- name: forget_node_standing
+-- Whether a node is live.
+SELECT (ended_at IS NULL AND seen_at <= :now AND seen_at + ttl > :now) AS is_live
+FROM nodes WHERE node = :node
+
+-- name: forget_node_waiting
+-- Waiting tasks of a node, oldest first.
+SELECT id FROM tasks WHERE node = :node AND status IN ({waiting}) ORDER BY id LIMIT :limit
+
+-- name: forget_node_transitions
+-- Their last change of state.
+INSERT INTO transitions (task_id, version, source, target, at, actor, event_id, reason, stored_at)
+SELECT id, version + 1, status, :lost, :now, :actor, :event_id, :reason, :now FROM tasks WHERE id IN (SELECT value FROM json_each(:ids))
+
+-- name: forget_node_notes
+-- What the store knew of the node.
+INSERT INTO notes (task_id, kind, at, actor, event_id, detail, stored_at)
+SELECT t.id, 'forgotten', :now, :actor, :event_id, 'node ' || n.node || ' on ' || n.host || ', term ' || n.term, :now
+FROM tasks AS t JOIN nodes AS n ON n.node = t.node WHERE t.id IN (SELECT value FROM json_each(:ids))
+
+-- name: forget_node_commands
+-- Requests that nobody will take up.
+UPDATE commands SET finished_at = :now, outcome = 'too_late', detail = 'its node was forgotten'
+WHERE finished_at IS NULL AND task_id IN (SELECT value FROM json_each(:ids))
+
+-- name: forget_node_tasks
+-- The tasks themselves.
+UPDATE tasks SET status = :lost, version = version + 1, status_changed_at = :now, ended_at = :now WHERE id IN (SELECT value FROM json_each(:ids))
+
+-- name: forget_node_buckets
+-- What it had declared.
+DELETE FROM node_buckets WHERE node = :node
+
+-- name: forget_node_catalogue
+-- What it showed.
+DELETE FROM catalogue WHERE node = :node
+
+-- name: forget_node_hold
+-- The hold on it: a node that comes back under its name is a new one.
+DELETE FROM holds WHERE scope = 'node' AND target = :node
+
+-- name: forget_node_row
+-- The node itself.
+DELETE FROM nodes WHERE node = :node

@@ -5,7 +5,8 @@ CREATE TABLE IF NOT EXISTS deployment (
     only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
     num_buckets INTEGER,
     schema_version INTEGER NOT NULL,
-    oldest_code INTEGER NOT NULL
+    oldest_code INTEGER NOT NULL,
+    holds_revision INTEGER NOT NULL DEFAULT 0
 );
 
 CREATE TABLE IF NOT EXISTS tasks (
@@ -159,7 +160,8 @@ CREATE TABLE IF NOT EXISTS nodes (
     generation INTEGER NOT NULL,
     started_at INTEGER,
     seen_at INTEGER NOT NULL,
-    ended_at INTEGER
+    ended_at INTEGER,
+    holds_seen INTEGER
 );
 
 CREATE TABLE IF NOT EXISTS node_buckets (
@@ -177,4 +179,14 @@ CREATE TABLE IF NOT EXISTS catalogue (
     error TEXT,
     hold TEXT,
     PRIMARY KEY (node, name)
+) WITHOUT ROWID;
+
+-- What waits on whichever node; the nodes see by deployment.holds_revision that something changed here.
+CREATE TABLE IF NOT EXISTS holds (
+    scope TEXT NOT NULL,
+    target TEXT NOT NULL,
+    "by" TEXT NOT NULL,
+    since INTEGER NOT NULL,
+    reason TEXT,
+    PRIMARY KEY (scope, target)
 ) WITHOUT ROWID;

@@ -1,5 +1,5 @@
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -27,3 +27,32 @@ def shared() -> Iterator[Supervised]:
         yield made.start()
     finally:
         made.finish()
+
+
+@pytest.fixture
+def fleet(database: str) -> Iterator[Callable[..., Supervised]]:
+    """Starts one more node on the shared store."""
+    nodes: list[Supervised] = []
+
+    def enter(*options: str, **more: object) -> Supervised:
+        node = Supervised()
+        nodes.append(node)
+        node.share(database)
+        return node.start(*options, **more)
+
+    try:
+        yield enter
+    finally:
+        for node in nodes:
+            node.finish()
+
+
+@pytest.fixture
+def outside(database: str) -> Iterator[Supervised]:
+    """A machine that runs no node, and has the address of the store."""
+    place = Supervised()
+    place.share(database)
+    try:
+        yield place
+    finally:
+        place.finish()

@@ -3,11 +3,10 @@
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
-import pytest
 from node_bench import S, Supervised, wait_until
 from pg_server import Databases, Server, url_of
 from psycopg import conninfo
@@ -19,35 +18,6 @@ from chong.store.query import TaskQuery
 OPERATING = Path(__file__).parents[2] / "docs" / "operating.md"
 
 Enter = Callable[..., Supervised]
-
-
-@pytest.fixture
-def fleet(database: str) -> Iterator[Enter]:
-    """Starts one more node on the shared store."""
-    nodes: list[Supervised] = []
-
-    def enter(*options: str, **more: object) -> Supervised:
-        node = Supervised()
-        nodes.append(node)
-        node.share(database)
-        return node.start(*options, **more)
-
-    try:
-        yield enter
-    finally:
-        for node in nodes:
-            node.finish()
-
-
-@pytest.fixture
-def outside(database: str) -> Iterator[Supervised]:
-    """A machine that runs no node, and has the address of the store."""
-    place = Supervised()
-    place.share(database)
-    try:
-        yield place
-    finally:
-        place.finish()
 
 
 def named(node: str, buckets: str) -> tuple[str, ...]:

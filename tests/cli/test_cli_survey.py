@@ -6,7 +6,7 @@ from cli_world import S, World
 from chong.cli.definition import options_text
 from chong.store.model import CatalogueEntry, NodeRecord
 
-ROW = {"bucket", "owners", "live_owner", "state", "queued", "running", "expired", "oldest_wait", "mine"}
+ROW = {"bucket", "owners", "live_owner", "state", "queued", "running", "expired", "oldest_wait", "mine", "hold"}
 
 
 def rows_of(answer):
@@ -74,7 +74,7 @@ def test_nodes_tells_who_is_alive(partition: World, chong):
     """The stored record and what the node declared."""
     rows = {row["node"]: row for row in chong("nodes", "--json").json}
     assert [rows[node]["is_live"] for node in ("node-a", "node-b", "node-c")] == [True, False, True]
-    assert set(rows["node-a"]) == set(NodeRecord.__dataclass_fields__) | {"buckets"}
+    assert set(rows["node-a"]) == set(NodeRecord.__dataclass_fields__) | {"buckets", "hold"}
     assert rows["node-b"]["buckets"] == [0, 1, 2, 3]
     text = chong("nodes").out
     assert "silent" in text

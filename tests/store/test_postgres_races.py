@@ -5,7 +5,9 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -16,8 +18,8 @@ import psycopg
 import pytest
 from pg_server import Server
 
-from chong.store.errors import ConcurrencyConflict, StoreUnavailable
-from chong.store.model import Beat, Completion
+from chong.store.errors import ConcurrencyConflict, Refused, StoreUnavailable
+from chong.store.model import Beat, Completion, HoldScope, SharedHold
 from chong.store.postgres import PostgresTaskStore
 from chong.store.specimens import (
     LATER_TERM,
@@ -25,6 +27,7 @@ from chong.store.specimens import (
     TERM,
     TTL,
     moved,
+    node_record,
     queued,
     read,
     request,
@@ -32,6 +35,7 @@ from chong.store.specimens import (
     stored_queued,
     stored_run,
     task_id,
+    term_record,
 )
 from chong.store.states import Status
 
@@ -115,6 +119,30 @@ class TestSaves:
         assert first is None
         assert sum(answer is None for answer in rest) <= 1
         assert {type(answer).__name__ for answer in rest if answer is not None} <= {"UniqueKeyTaken"}
+
+
+class TestHolds:
+    def test_eight_changes_have_eight_revisions(self, stores, store):
+        """A node that keeps to the last one keeps to all of them."""
+        holds = [SharedHold(scope=HoldScope.BUCKET, target=str(number), by="olga") for number in range(WRITERS)]
+        revisions = at_once(*(partial(each.place_hold, hold) for each, hold in zip(stores, holds, strict=True)))
+        assert len(set(revisions)) == WRITERS
+        assert (store.holds().revision, len(store.holds().holds)) == (max(revisions), WRITERS)
+
+    def test_a_node_that_comes_back_in_that_moment_is_not_forgotten(self, store, database):
+        """Whether it is live is looked at behind its own write, which is waited for."""
+        store.register_term(term_record(), node_record(ttl=timedelta(0)))
+        task = stored_queued(store)
+        with psycopg.connect(database) as other, ThreadPoolExecutor(1) as threads:
+            other.execute("UPDATE nodes SET seen_at = clock_timestamp(), ttl = '60 s'")
+            forgetting = threads.submit(store.forget_node, NODE, "forget.1", actor="olga", reason="burnt")
+            end = time.monotonic() + LIMIT
+            while not other.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchall():
+                assert time.monotonic() < end
+            other.commit()
+            with pytest.raises(Refused, match="live"):
+                forgetting.result(LIMIT)
+        assert read(store, task).status is Status.QUEUED
 
 
 class TestCommands:

@@ -14,6 +14,7 @@ import pytest
 
 from chong.store import schema
 from chong.store.errors import ChongError, ConfigurationError, StoreError, StoreUnavailable
+from chong.store.model import HoldScope, SharedHold
 from chong.store.mounts import network_file_system
 from chong.store.query import TaskQuery
 from chong.store.specimens import (
@@ -261,6 +262,9 @@ class TestFile:
             "ALTER TABLE nodes DROP COLUMN containment",
             "ALTER TABLE nodes DROP COLUMN ended_at",
             "ALTER TABLE catalogue DROP COLUMN hold",
+            "ALTER TABLE deployment DROP COLUMN holds_revision",
+            "ALTER TABLE nodes DROP COLUMN holds_seen",
+            "DROP TABLE holds",
             "UPDATE deployment SET schema_version = 1",
         )
         for _ in range(2):
@@ -269,6 +273,8 @@ class TestFile:
                 store.register_term(term_record(), node_record(containment="cgroup"))
                 assert [(node.containment, node.ended_at) for node in store.nodes()] == [("cgroup", None)]
                 assert store.deployment().schema_version == schema.SCHEMA_VERSION
+                store.place_hold(SharedHold(scope=HoldScope.NAME, target="mail", by="olga"))
+                assert [hold.by for hold in store.holds().holds] == ["olga"]
 
     @pytest.mark.parametrize("name", ["with space.db", "what?.db", "100%#.db", "名.db"])
     def test_a_file_may_have_any_name(self, tmp_path, name):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chong.supervisor.line import Gate
-from chong.supervisor.queue import Limits, Place, TurnQueue
+from chong.supervisor.queue import NODE, Limits, Place, TurnQueue
 
 
 def queue_of(*waiting, node=100, per_bucket=None):
@@ -197,22 +197,22 @@ class TestHolds:
     def test_nothing_of_a_held_name_starts(self):
         """The others of its bucket do."""
         queue = queue_of(("x1", 1, "x", 9), ("y1", 1, "y"))
-        queue.hold("x")
+        queue.hold(("name", "x"))
         assert take_all(queue) == ["y1"]
 
     def test_released_work_stands_where_it_stood(self):
         """Its age counts from its acceptance."""
         queue = queue_of(("x1", 1, "x"), ("y1", 1, "y"))
-        queue.hold("x")
+        queue.hold(("name", "x"))
         queue.put("x2", Place(1, "x"))
         queue.put("y2", Place(1, "y"))
-        queue.unhold("x")
+        queue.unhold(("name", "x"))
         assert take_all(queue) == ["x1", "y1", "x2", "y2"]
 
     def test_a_name_can_be_held_before_any_of_it_waits(self):
         """A hold is not of tasks, but of what may start."""
         queue = queue_of()
-        queue.hold("x")
+        queue.hold(("name", "x"))
         queue.put("x1", Place(1, "x"))
         assert queue.take() is None
 
@@ -220,8 +220,8 @@ class TestHolds:
         """Also once it is released."""
         queue = queue_of(("x1", 1, "x", 0, 1), ("x2", 1, "x", 0, 1))
         assert queue.take() == "x1"
-        queue.hold("x")
-        queue.unhold("x")
+        queue.hold(("name", "x"))
+        queue.unhold(("name", "x"))
         assert queue.take() is None
         queue.free("x1")
         assert queue.take() == "x2"
@@ -229,19 +229,30 @@ class TestHolds:
     def test_everything_can_be_held(self):
         """Beside names that are held by themselves and stay so."""
         queue = queue_of(("x1", 1, "x"), ("y1", 1, "y"))
-        queue.hold(None)
-        queue.hold("x")
+        queue.hold(NODE)
+        queue.hold(("name", "x"))
         assert queue.take() is None
-        queue.unhold(None)
+        queue.unhold(NODE)
+        assert take_all(queue) == ["y1"]
+
+    def test_a_bucket_can_be_held(self):
+        """Whatever stands in it; a name that is held by itself stays so when the bucket is released."""
+        queue = queue_of(("x1", 1, "x"), ("x2", 2, "x"), ("y1", 1, "y"))
+        queue.hold(("bucket", 1))
+        queue.hold(("name", "x"))
+        queue.unhold(("name", "x"))
+        assert take_all(queue) == ["x2"]
+        queue.hold(("name", "x"))
+        queue.unhold(("bucket", 1))
         assert take_all(queue) == ["y1"]
 
     def test_held_work_can_be_removed(self):
         """And leaves nothing behind that would come up later."""
         queue = queue_of(("x1", 1, "x"))
-        queue.hold("x")
+        queue.hold(("name", "x"))
         assert queue.take() is None
         queue.remove("x1")
-        queue.unhold("x")
+        queue.unhold(("name", "x"))
         assert (len(queue), queue.take()) == (0, None)
 
 
@@ -354,10 +365,10 @@ class TestModel:
             elif step == "take":
                 assert queue.take() == naive.take()
             elif step == "hold":
-                queue.hold(*facts)
+                queue.hold(("name", *facts))
                 naive.held.update(facts)
             elif step == "unhold":
-                queue.unhold(*facts)
+                queue.unhold(("name", *facts))
                 naive.held.difference_update(facts)
             elif step == "free" and naive.running:
                 task_id = sorted(naive.running)[facts[0] % len(naive.running)]
@@ -369,7 +380,7 @@ class TestModel:
                 naive.remove(task_id)
         assert (len(queue), queue.running) == (len(naive.waiting), len(naive.running))
         for name in "wxyz":
-            queue.unhold(name)
+            queue.unhold(("name", name))
         naive.held.clear()
         while naive.waiting:  # nobody is left behind for ever
             taken = queue.take()
@@ -439,7 +450,7 @@ class TestCost:
     def test_a_hold_of_ten_thousand_tasks_costs_one_look(self, monkeypatch):
         """They are one line at one gate, whatever their keys."""
         queue = queue_of()
-        queue.hold("n")
+        queue.hold(("name", "n"))
         for n in range(10_000):
             queue.put(str(n), Place(1, "n", None, str(n), 1))
         queue.put("other", Place(1, "m"))
@@ -448,7 +459,7 @@ class TestCost:
         monkeypatch.setattr(Gate, "is_open", property(lambda gate: looks.append(gate) or is_open(gate)))
         assert take_all(queue) == ["other"]
         assert len(looks) < 10
-        queue.unhold("n")
+        queue.unhold(("name", "n"))
         assert queue.take() == "0"
 
     def test_what_comes_and_goes_leaves_nothing_behind(self):

@@ -1,0 +1,29 @@
+"""`chong drain`: a node starts nothing more, until it is told that it may."""
+
+import click
+
+from chong.cli.invocation import Invocation
+from chong.cli.shared_hold import Change, hold_targets
+from chong.cli.values import read_duration, reads
+from chong.supervisor.exits import Exit
+
+
+@click.command()
+@click.argument("node", metavar="NODE")
+@click.option("--undo", is_flag=True, help="Let it start work again.")
+@click.option("--reason", help="Why; shown with the tasks that wait.")
+@click.option("--wait", is_flag=True, help="Wait until the node, if it is live, keeps to it.")
+@click.option("--timeout", default="60s", show_default=True, callback=reads(read_duration), help="How long to wait.")
+@click.option("--as", "issued_by", metavar="WHO", help="Who asks; default USER@HOST.")
+@click.pass_obj
+def drain(
+    call: Invocation, *, node: str, undo: bool, reason: str | None, wait: bool, timeout: float, issued_by: str | None
+) -> Exit:
+    """Let a node start nothing more; what runs there goes on.
+
+    From anywhere, until --undo, also over restarts of the node. What is submitted there is accepted and waits. It is a
+    hold in the store, of a whole node: `chong nodes` shows it.
+    """
+    words = ("end of the drain requested", "may start work") if undo else ("drain requested", "drained")
+    change = Change(*words, undo=undo, by=issued_by, reason=reason, timeout=timeout if wait else None)
+    return hold_targets(call, change, frozenset(), (), (node,))

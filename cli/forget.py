@@ -1,0 +1,89 @@
+"""`chong forget`: closes what a node that is gone for good had accepted, and removes the node."""
+
+import uuid
+
+import click
+
+from chong.cli.invocation import Invocation
+from chong.cli.option import json_option
+from chong.cli.reach import reach
+from chong.cli.render import escape
+from chong.cli.request import default_issuer
+from chong.cli.screen import print_json, show_progress
+from chong.cli.shared_hold import check_node
+from chong.store.contract import TaskStore
+from chong.store.errors import ConfigurationError, Refused
+from chong.store.query import MAX_LIMIT, TaskQuery
+from chong.store.states import RUNS, WAITING, Status
+from chong.supervisor.submission import REASON_LIMIT, check_text
+from chong.worker.options import NAME_LIMIT
+
+
+@click.command()
+@click.argument("node", metavar="NODE")
+@click.option("--yes", is_flag=True, help="Needed: a task that is lost cannot be had back.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be lost.")
+@click.option("--reason", help="Why; kept with each task.")
+@click.option("--as", "issued_by", metavar="WHO", help="Who asks; default USER@HOST.")
+@json_option
+@click.pass_obj
+def forget(
+    call: Invocation, *, node: str, yes: bool, dry_run: bool, reason: str | None, issued_by: str | None, as_json: bool
+) -> None:
+    """Close the waiting work of a node that is gone for good.
+
+    What is queued or retrying there becomes lost, and the node goes from the lists of nodes and owners. Its runs are
+    left to their leases, see `chong reconcile`. Refused while the node is live. If it comes back it is a new node, and
+    runs nothing of what was lost.
+    """
+    if not (yes or dry_run):
+        raise ConfigurationError("--yes: expected it beside forget, got none; --dry-run counts what would be lost")
+    actor = issued_by or default_issuer()
+    check_text("--as", actor, NAME_LIMIT)
+    if reason is not None:
+        check_text("--reason", reason, REASON_LIMIT)
+    with reach(call) as reached:
+        runs = _count(reached.store, node, RUNS)
+        if dry_run:
+            _check_gone(reached.store, node)
+            lost = _count(reached.store, node, WAITING)
+        else:
+            check_node(node, [known.node for known in reached.store.nodes()])
+            why = f"node {node} was forgotten" + (f": {reason}" if reason else "")
+            lost = _forget(reached.store, node, actor, why)
+    if as_json:
+        return print_json({"node": node, "lost": lost, "runs": runs, "dry_run": dry_run})
+    left = f"; {_counted(runs, 'run')} left to the leases, see chong reconcile" if runs else ""
+    done = "would be lost" if dry_run else "lost, the node is forgotten"
+    return print(escape(f"node {node}: {_counted(lost, 'waiting task')} {done}{left}"))
+
+
+def _check_gone(store: TaskStore, node: str) -> None:
+    nodes = {known.node: known for known in store.nodes()}
+    check_node(node, list(nodes))
+    if nodes[node].is_live:
+        raise Refused(f"node {node} is live: only one that is gone can be forgotten")
+
+
+def _forget(store: TaskStore, node: str, actor: str, reason: str) -> int:
+    event_id = f"forget.{uuid.uuid4().hex}"
+    lost = 0
+    try:
+        while closed := store.forget_node(node, event_id, actor=actor, reason=reason):
+            lost += closed
+            show_progress(f"{_counted(lost, 'waiting task')} lost")
+    finally:
+        show_progress("")
+    return lost
+
+
+def _count(store: TaskStore, node: str, statuses: frozenset[Status]) -> int:
+    found, before = 0, None
+    while page := store.query(TaskQuery(node=node, statuses=statuses, limit=MAX_LIMIT, before=before)):
+        found += len(page)
+        before = page[-1].id
+    return found
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

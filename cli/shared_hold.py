@@ -1,0 +1,146 @@
+"""Holds in the store: asking for them, and, when wanted, waiting until every live node keeps to them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import click
+
+from chong.cli.filters import check_buckets
+from chong.cli.invocation import Invocation
+from chong.cli.reach import reach
+from chong.cli.render import escape
+from chong.cli.request import default_issuer
+from chong.cli.screen import remark
+from chong.cli.times import span
+from chong.cli.wait import wait_until
+from chong.store.buckets import BucketPolicy
+from chong.store.contract import TaskStore
+from chong.store.errors import Refused
+from chong.store.model import HoldScope, SharedHold
+from chong.store.query import TaskQuery
+from chong.store.states import WAITING
+from chong.supervisor.exits import Exit
+from chong.supervisor.nearest import suggestion
+from chong.supervisor.submission import REASON_LIMIT, check_text
+from chong.worker.options import NAME_LIMIT
+
+Target = tuple[HoldScope, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is wanted of some targets, in an operator's words. `undo`: that they are held no more.
+
+    `requested` and `done` say so before and after the nodes have answered; `timeout`: seconds to wait for them, None
+    for not waiting.
+    """
+
+    requested: str
+    done: str
+    undo: bool = False
+    by: str | None = None
+    reason: str | None = None
+    timeout: float | None = None
+
+
+def hold_targets(
+    call: Invocation, change: Change, buckets: frozenset[int], names: Sequence[str], nodes: Sequence[str] = ()
+) -> Exit:
+    """Hold or release them, each once; whatever does not exist is refused before anything is changed."""
+    if call.num_buckets is not None:
+        check_buckets(BucketPolicy(call.num_buckets), buckets)
+    by = change.by or default_issuer()
+    check_text("--as", by, NAME_LIMIT)
+    if change.reason is not None:
+        check_text("--reason", change.reason, REASON_LIMIT)
+    targets = [(HoldScope.BUCKET, str(bucket)) for bucket in sorted(buckets)]
+    targets += [(HoldScope.NAME, name) for name in dict.fromkeys(names)]
+    targets += [(HoldScope.NODE, node) for node in dict.fromkeys(nodes)]
+    with reach(call) as reached:
+        check_buckets(reached.policy, buckets)
+        had = standing(reached.store)
+        _check_known(reached.store, targets, had)
+        for scope, target in targets:
+            if change.undo:
+                revision = reached.store.lift_hold(scope, target)
+            else:
+                hold = SharedHold(scope=scope, target=target, by=by, reason=change.reason)
+                revision = reached.store.place_hold(hold)
+        silent = _await(reached.store, targets, revision, change.timeout)
+        now = standing(reached.store)
+    for each in targets:
+        _tell(change, each, had.get(each), now.get(each), silent)
+    return Exit.REFUSED if silent and change.timeout is not None else Exit.DONE
+
+
+def standing(store: TaskStore) -> dict[Target, SharedHold]:
+    return {(hold.scope, hold.target): hold for hold in store.holds().holds}
+
+
+def _check_known(store: TaskStore, targets: Iterable[Target], held: Iterable[Target]) -> None:
+    """A definition may be gone while its tasks still wait, and anything while it is held."""
+    for scope, target in set(targets).difference(held):
+        if scope is HoldScope.NODE:
+            check_node(target, [node.node for node in store.nodes()])
+        elif scope is HoldScope.NAME:
+            _check_name(store, target)
+
+
+def check_node(node: str, known: Sequence[str]) -> None:
+    if node not in known:
+        raise Refused(f"no node is called {node!r}; {suggestion(node, known, 'see chong nodes')}")
+
+
+def _check_name(store: TaskStore, name: str) -> None:
+    known = {entry.name for entry in store.catalogue()}
+    if name not in known and not store.query(TaskQuery(names=frozenset({name}), statuses=WAITING, limit=1)):
+        raise Refused(f"unknown task {name!r}; {suggestion(name, known, 'see chong tasks')}")
+
+
+def _await(store: TaskStore, targets: list[Target], revision: int, timeout: float | None) -> list[str]:
+    """The live nodes that have not answered."""
+    silent = _silent(store, targets, revision)
+
+    def all_have_answered() -> bool | None:
+        silent[:] = _silent(store, targets, revision)
+        return True if not silent else None
+
+    if silent and timeout is not None:
+        wait_until(all_have_answered, timeout=timeout)
+    return silent
+
+
+def _silent(store: TaskStore, targets: list[Target], revision: int) -> list[str]:
+    """Of a bucket or a name every node may have work, also one that does not own it any more."""
+    is_everywhere = any(scope is not HoldScope.NODE for scope, _ in targets)
+    concerned = {target for _, target in targets}
+    return [
+        node.node
+        for node in store.nodes()
+        if node.is_live
+        and (is_everywhere or node.node in concerned)
+        and (node.holds_seen is None or node.holds_seen < revision)
+    ]
+
+
+def _tell(
+    change: Change, target: Target, had: SharedHold | None, now: SharedHold | None, silent: Sequence[str]
+) -> None:
+    who = escape(f"{target[0]} {target[1]}")
+    text = escape(f": {now.text}") if now is not None else ""
+    if change.undo and had is None:
+        print(f"{who}: was not held")
+    elif silent and change.timeout is not None:
+        waited = f"not in effect after {span(change.timeout)}, no word from {', '.join(silent)}"
+        remark(f"chong: {who}: {change.requested}, {escape(waited)}; the request stands")
+    elif silent:
+        print(f"{who}: {change.requested}{text}")
+    else:
+        print(f"{who}: {change.done}{' already' if had is not None and not change.undo else ''}{text}")
+
+
+def check_choice(*, is_here: bool, is_everywhere: bool) -> None:
+    if is_here and is_everywhere:
+        raise click.UsageError("expected either NAME for this node, or --bucket and --name for all nodes, got both")
+    if not is_here and not is_everywhere:
+        raise click.UsageError("expected NAME for this node, or --bucket or --name for all nodes, got none")
