@@ -1,10 +1,11 @@
 """Commands that look at the whole deployment: buckets, nodes, definitions, counts."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import click
 
-from chong.cli.coverage import BucketRow, Cover, bucket_rows, owners_of
+from chong.cli.bucketrow import BucketRow, bucket_rows
 from chong.cli.definition import options_text
 from chong.cli.invocation import Invocation
 from chong.cli.option import json_option
@@ -16,6 +17,7 @@ from chong.cli.times import span, stamp, utc_now
 from chong.store.buckets import format_buckets
 from chong.store.model import BucketDeclaration, CatalogueEntry, NodeRecord
 from chong.store.view import as_json as view_of
+from chong.supervisor.coverage import Cover, owners_of
 
 _BUCKETS = (
     Column("", floor=0),
@@ -60,12 +62,13 @@ _TASKS = (
 def buckets(call: Invocation, *, as_json: bool) -> None:
     """Show who owns each bucket and what is open there.
 
-    "*" marks buckets in --owned-buckets, "-" stands for work without a key. Owners are what nodes declared.
+    "*" marks buckets in --owned-buckets, "-" stands for work without a key. Owners are what nodes declared; a bucket is
+    UNCOVERED when none of its owners is alive, and DUPLICATE when several have declared it.
     """
     with reach(call) as reached:
-        store = reached.store
-        owners = owners_of(reached.policy, store.declarations(), store.nodes())
-        rows = bucket_rows(reached.policy, owners, store.bucket_loads(), reached.is_mine)
+        found = reached.store.survey(still=timedelta(0))
+        owners = owners_of(reached.policy.num_buckets, found.declarations, found.nodes)
+        rows = bucket_rows(reached.policy, owners, found.loads, reached.is_mine)
     return print_json(rows) if as_json else print_table(_BUCKETS, [_bucket_cells(group) for group in _alike(rows)])
 
 

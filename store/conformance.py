@@ -7,11 +7,12 @@ class TestMyStore(StoreContract):
         return MyStore(empty_database(), clock=clock)
 """
 
+from chong.store.conformance_alerts import AlertRules, SurveyRules
 from chong.store.conformance_leases import CommandRules, LeaseRules
 from chong.store.conformance_looks import NodeRules, QueryRules
 from chong.store.conformance_pruning import PruneRules
 from chong.store.conformance_saves import SaveRules
 
 
-class StoreContract(SaveRules, LeaseRules, CommandRules, QueryRules, PruneRules, NodeRules):
+class StoreContract(SaveRules, LeaseRules, CommandRules, QueryRules, PruneRules, NodeRules, SurveyRules, AlertRules):
     """Every promise of `chong.store.contract`, one test each."""

@@ -257,7 +257,8 @@ class NodeRecord:
 
     `ttl`: how long after `seen_at` the node counts as live. `limits`: limits by name, None for unlimited.
     `containment`: what holds a run together, `cgroup` or `process group`; empty while unknown. `generation`: the
-    task modules' generation that new runs are forked from, 0 before the first.
+    task modules' generation that new runs are forked from, 0 before the first. `clock_ahead`: how far its host's clock
+    is ahead of the store's, None while that is unknown.
     """
 
     node: str
@@ -274,6 +275,7 @@ class NodeRecord:
     started_at: datetime | None = None
     seen_at: datetime | None = None
     ended_at: datetime | None = None
+    clock_ahead: timedelta | None = None
     is_live: bool = False
 
 

@@ -5,7 +5,7 @@ import sqlite3
 from chong.store.errors import ConfigurationError
 from chong.store.queries import load_queries, load_script
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """The version that this code writes. Migrations only add, so a database names the oldest code that may use it."""
 
 OLDEST_CODE = 1
@@ -14,6 +14,7 @@ ADDED = (
     ("nodes", "containment", "TEXT NOT NULL DEFAULT ''"),
     ("nodes", "ended_at", "INTEGER"),
     ("catalogue", "hold", "TEXT"),
+    ("nodes", "clock_ahead", "INTEGER"),
 )
 """Columns that came after the first version: table, name, definition."""
 
@@ -32,7 +33,7 @@ def create_tables(connection: sqlite3.Connection) -> None:
     connection.execute("COMMIT")
 
 
-def add_missing_columns(connection: sqlite3.Connection) -> None:
+def upgrade(connection: sqlite3.Connection) -> None:
     """Bring an older database up to this version; only ever adds, so that older code goes on beside it."""
     if connection.execute("SELECT schema_version FROM deployment").fetchone()[0] >= SCHEMA_VERSION:
         return
@@ -40,8 +41,12 @@ def add_missing_columns(connection: sqlite3.Connection) -> None:
     for table, column, kind in ADDED:
         if column not in {row["name"] for row in connection.execute(f"PRAGMA table_info({table})")}:
             connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
-    connection.execute("CREATE INDEX IF NOT EXISTS firings_by_claim ON firings (claimed_at)")
-    connection.execute("UPDATE deployment SET schema_version = ?", (SCHEMA_VERSION,))
+    connection.execute("COMMIT")
+    # Columns first, indexes may need them. Whoever dies here leaves a database that the next one brings up to date.
+    connection.executescript(f"BEGIN IMMEDIATE; {load_script('sqlite_schema')}")
+    connection.execute(
+        "UPDATE deployment SET schema_version = :version WHERE schema_version < :version", {"version": SCHEMA_VERSION}
+    )
     connection.execute("COMMIT")
 
 

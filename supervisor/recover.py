@@ -50,6 +50,8 @@ class Findings:
     """Every open task of the node, sorted by what is known of it."""
 
     num_buckets: int = 0
+    rivals: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    """Other living nodes that have declared buckets of ours, and which."""
     running: list[tuple[TaskSnapshot, float]] = field(default_factory=list)
     """Adopted, with its worker attached; and the seconds it has run, pauses not counted."""
     unforked: list[TaskSnapshot] = field(default_factory=list)
@@ -85,6 +87,8 @@ def find(store: TaskStore, scene: Scene) -> Findings:
     store.register_term(scene.term, scene.node)
     parted = not BucketPolicy(findings.num_buckets).covers_all(scene.owned_buckets)
     store.declare_buckets(scene.node.node, scene.owned_buckets if parted else None)
+    if parted and scene.owned_buckets:
+        findings.rivals = _rivals(store, scene.node.node, scene.owned_buckets)
     tasks = {task.id: task for task in _open_tasks(store, scene.node.node)}
     runs = [task for task in tasks.values() if task.status in RUNS]
     _sort_runs(store, scene, findings, runs, terms)
@@ -114,6 +118,16 @@ def _refuse_namesake(store: TaskStore, scene: Scene) -> None:
                 f"node {other.node!r}: expected a name of its own, another state directory uses it "
                 f"on {other.host} (process {other.pid}); give this one another --node"
             )
+
+
+def _rivals(store: TaskStore, ours: str, owned: frozenset[int]) -> dict[str, frozenset[int]]:
+    """Read after our own declaration: of two that start together, one at least sees the other."""
+    live = {node.node for node in store.nodes() if node.is_live and node.node != ours}
+    shared: dict[str, frozenset[int]] = {}
+    for claim in store.declarations():
+        if claim.node in live and claim.bucket in owned:
+            shared[claim.node] = shared.get(claim.node, frozenset()) | {claim.bucket}
+    return shared
 
 
 def _open_tasks(store: TaskStore, node: str) -> Iterable[TaskSnapshot]:

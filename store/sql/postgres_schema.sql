@@ -1,4 +1,4 @@
--- The tables of a PostgreSQL store, schema 3. The {lists} of states are filled in from chong.store.states.
+-- The tables of a PostgreSQL store, schema 4. The {lists} of states are filled in from chong.store.states.
 -- What a task returns is `json`, not `jsonb`: it comes back letter by letter, a NUL in a text and the order of keys too.
 
 CREATE TABLE deployment (
@@ -158,7 +158,8 @@ CREATE TABLE nodes (
     generation integer NOT NULL,
     started_at timestamptz,
     seen_at timestamptz NOT NULL,
-    ended_at timestamptz
+    ended_at timestamptz,
+    clock_ahead interval
 ) WITH (fillfactor = 50);
 
 CREATE TABLE node_buckets (
@@ -177,3 +178,20 @@ CREATE TABLE catalogue (
     hold text,
     PRIMARY KEY (node, name)
 );
+
+-- One row for each appearance; the events name the report that raised it, and the one that cleared it.
+CREATE TABLE alerts (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    kind text COLLATE "C" NOT NULL,
+    subject text COLLATE "C" NOT NULL,
+    detail text NOT NULL,
+    first_seen timestamptz NOT NULL,
+    last_seen timestamptz NOT NULL,
+    cleared_at timestamptz,
+    acknowledged_by text,
+    acknowledged_at timestamptz,
+    raised_event text NOT NULL,
+    cleared_event text
+);
+
+CREATE UNIQUE INDEX alerts_open ON alerts (kind, subject) WHERE cleared_at IS NULL;

@@ -159,7 +159,8 @@ CREATE TABLE IF NOT EXISTS nodes (
     generation INTEGER NOT NULL,
     started_at INTEGER,
     seen_at INTEGER NOT NULL,
-    ended_at INTEGER
+    ended_at INTEGER,
+    clock_ahead INTEGER
 );
 
 CREATE TABLE IF NOT EXISTS node_buckets (
@@ -178,3 +179,20 @@ CREATE TABLE IF NOT EXISTS catalogue (
     hold TEXT,
     PRIMARY KEY (node, name)
 ) WITHOUT ROWID;
+
+-- One row for each appearance; the events name the report that raised it, and the one that cleared it.
+CREATE TABLE IF NOT EXISTS alerts (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    detail TEXT NOT NULL,
+    first_seen INTEGER NOT NULL,
+    last_seen INTEGER NOT NULL,
+    cleared_at INTEGER,
+    acknowledged_by TEXT,
+    acknowledged_at INTEGER,
+    raised_event TEXT NOT NULL,
+    cleared_event TEXT
+);
+
+CREATE UNIQUE INDEX IF NOT EXISTS alerts_open ON alerts (kind, subject) WHERE cleared_at IS NULL;
