@@ -47,9 +47,10 @@ def doctor(call: Invocation, *, orphan_after: timedelta | None, as_json: bool) -
 
     One line for each thing, from one look at the store; changes nothing. Exit 1 when something is wrong.
     """
-    still = orphan_after or timedelta(seconds=call.config.value("orphan_after") or KEYS["orphan_after"].default)
+    if orphan_after is None:
+        orphan_after = timedelta(seconds=call.config.value("orphan_after") or KEYS["orphan_after"].default)
     with reach(call) as reached:
-        found = findings(reached.store.survey(still=still), ownership_of(call.config.file))
+        found = findings(reached.store.survey(still=orphan_after), ownership_of(call.config.file))
     if as_json:
         print_json([{**view_of(finding), "advice": ADVICE[finding.kind]} for finding in found])
     else:
@@ -63,9 +64,10 @@ def doctor(call: Invocation, *, orphan_after: timedelta | None, as_json: bool) -
 @json_option
 @click.pass_obj
 def alerts(call: Invocation, *, everything: bool, as_json: bool) -> None:
-    """Show the alerts that the supervisors have raised, newest first.
+    """Show the alerts that the supervisors have raised.
 
-    An alert is over when no supervisor has found its cause for two and a half of their looks, a minute apart.
+    Newest first. An alert is over when no supervisor has found its cause for two and a half of their looks, a
+    minute apart.
     """
     with reach(call) as reached:
         found = reached.store.alerts(cleared=everything)
@@ -89,9 +91,10 @@ def _cells(alert: Alert) -> list[Cell | str]:
 @click.option("--as", "by", metavar="WHO", help="Who takes it on; default USER@HOST.")
 @click.pass_obj
 def ack(call: Invocation, *, words: tuple[str, ...], by: str | None) -> None:
-    """Take an open alert on: it stays open, and everybody sees who looks after it.
+    """Take an open alert on.
 
-    The first one who does so stands. What comes again after it was over is another alert.
+    It stays open, and everybody sees who looks after it. The first one who does so stands.
+    What comes again after it was over is another alert.
     """
     _check(words)
     with reach(call) as reached:
