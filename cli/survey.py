@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 
 import click
 
-from chong.cli.coverage import BucketRow, Cover, bucket_rows, owners_of
+from chong.cli.bucketrow import BucketRow, bucket_rows
 from chong.cli.definition import options_text
 from chong.cli.invocation import Invocation
 from chong.cli.option import json_option
@@ -18,6 +19,7 @@ from chong.cli.times import span, stamp, utc_now
 from chong.store.buckets import format_buckets
 from chong.store.model import BucketDeclaration, CatalogueEntry, HoldScope, NodeRecord, SharedHold
 from chong.store.view import as_json as view_of
+from chong.supervisor.coverage import Cover, owners_of
 
 _BUCKETS = (
     Column("", floor=0),
@@ -64,15 +66,16 @@ _TASKS = (
 def buckets(call: Invocation, *, as_json: bool) -> None:
     """Show who owns each bucket and what is open there.
 
-    "*" marks buckets in --owned-buckets, "-" stands for work without a key. Owners are what nodes declared. HOLD says
-    why work of the bucket waits on every node.
+    "*" marks buckets in --owned-buckets, "-" stands for work without a key. Owners are what nodes declared; a bucket is
+    UNCOVERED when none of its owners is alive, and DUPLICATE when several have declared it. HOLD says why work of the
+    bucket waits on every node.
     """
     with reach(call) as reached:
-        store = reached.store
-        owners = owners_of(reached.policy, store.declarations(), store.nodes())
-        rows = bucket_rows(reached.policy, owners, store.bucket_loads(), reached.is_mine)
-        held = standing(store)
-    rows = [replace(row, hold=_text(held.get((HoldScope.BUCKET, str(row.bucket))))) for row in rows]
+        found = reached.store.survey(still=timedelta(0))
+        owners = owners_of(reached.policy.num_buckets, found.declarations, found.nodes)
+        rows = bucket_rows(reached.policy, owners, found.loads, reached.is_mine)
+    held = {hold.target: hold.text for hold in found.holds if hold.scope is HoldScope.BUCKET}
+    rows = [replace(row, hold=held.get(str(row.bucket))) for row in rows]
     return print_json(rows) if as_json else print_table(_BUCKETS, [_bucket_cells(group) for group in _alike(rows)])
 
 

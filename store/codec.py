@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
+from chong.store.alert import Alert
 from chong.store.model import (
     Action,
     Beat,
@@ -28,6 +29,7 @@ from chong.store.model import (
     Usage,
 )
 from chong.store.states import Status
+from chong.store.survey import OpenCommands, OpenWork
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -151,6 +153,11 @@ _MOMENT_COLUMNS = (
     "until",
     "lease_until",
     "last_heartbeat_at",
+    "since",
+    "first_seen",
+    "last_seen",
+    "cleared_at",
+    "acknowledged_at",
 )
 
 _TO_COLUMN: dict[str, Callable[[Any], Any]] = {
@@ -187,7 +194,11 @@ class Codec:
         self.moment_in, self.moment_out = times.moment_in, times.moment_out
         self.span_in, self.span_out = times.span_in, times.span_out
         self._in = _TO_COLUMN | dict.fromkeys(_MOMENT_COLUMNS, times.moment_in)
-        self._out = _FROM_COLUMN | dict.fromkeys(_MOMENT_COLUMNS, times.moment_out) | {"ttl": times.span_out}
+        self._out = (
+            _FROM_COLUMN
+            | dict.fromkeys(_MOMENT_COLUMNS, times.moment_out)
+            | dict.fromkeys(("ttl", "clock_ahead"), times.span_out)
+        )
 
     def snapshot_to_columns(self, snapshot: TaskSnapshot) -> dict[str, Any]:
         """The columns that a save writes, by name."""
@@ -247,6 +258,15 @@ class Codec:
 
     def catalogue_entry_from_row(self, row: Row) -> CatalogueEntry:
         return CatalogueEntry(**self._values(row))
+
+    def open_work_from_row(self, row: Row) -> OpenWork:
+        return OpenWork(**self._values(row))
+
+    def open_commands_from_row(self, row: Row) -> OpenCommands:
+        return OpenCommands(**self._values(row))
+
+    def alert_from_row(self, row: Row) -> Alert:
+        return Alert(**self._values(row))
 
     def bucket_load_from_row(self, row: Row) -> BucketLoad:
         wait = row["oldest_wait"]

@@ -7,6 +7,7 @@ class TestMyStore(StoreContract):
         return MyStore(empty_database(), clock=clock)
 """
 
+from chong.store.conformance_alerts import AlertRules, SurveyRules
 from chong.store.conformance_holds import ForgetRules, HoldRules
 from chong.store.conformance_leases import CommandRules, LeaseRules
 from chong.store.conformance_looks import NodeRules, QueryRules
@@ -14,5 +15,16 @@ from chong.store.conformance_pruning import PruneRules
 from chong.store.conformance_saves import SaveRules
 
 
-class StoreContract(SaveRules, LeaseRules, CommandRules, QueryRules, PruneRules, NodeRules, HoldRules, ForgetRules):
+class StoreContract(
+    SaveRules,
+    LeaseRules,
+    CommandRules,
+    QueryRules,
+    PruneRules,
+    NodeRules,
+    HoldRules,
+    ForgetRules,
+    SurveyRules,
+    AlertRules,
+):
     """Every promise of `chong.store.contract`, one test each."""

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol, Self
 
+from chong.store.alert import Alert, AlertChanges, Finding
 from chong.store.model import (
     Beat,
     BucketDeclaration,
@@ -39,6 +40,7 @@ from chong.store.model import (
 )
 from chong.store.query import TaskQuery
 from chong.store.states import Status
+from chong.store.survey import Survey
 
 
 class Bell(Protocol):
@@ -147,7 +149,7 @@ class TaskStore(ABC):
 
     @abstractmethod
     def prune_traces(self, older_than: timedelta, *, limit: int = 1000) -> int:
-        """Remove up to `limit` old firings, and as many old terms; returns how many.
+        """Remove up to `limit` old firings, and as many old terms and cleared alerts; returns how many.
 
         The newest firing of each schedule and key stays, so that no instant can be claimed twice; so does a term
         that holds a lease or is its node's current one.
@@ -315,6 +317,36 @@ class TaskStore(ABC):
 
         Refused when the node is live, which is looked at in the same transaction, and when there is none.
         """
+
+    # --- the deployment as a whole -----------------------------------------------------------------------
+
+    @abstractmethod
+    def survey(self, *, still: timedelta) -> Survey:
+        """Everything that the checks of a deployment look at, read in one transaction that writes nothing.
+
+        still: how long a task has to have stood in its state to be counted as `OpenWork.still`.
+        """
+
+    @abstractmethod
+    def report_clock(self, term: str, ahead: timedelta) -> None:
+        """Note how far the clock of the term's host is ahead of the store's; forgotten with the next registration."""
+
+    @abstractmethod
+    def report_findings(self, findings: Sequence[Finding], *, quiet: timedelta, event_id: str) -> AlertChanges:
+        """Remember what a supervisor has found; returns what that has changed, to this one caller only.
+
+        A finding without an open alert raises one; else the open alert was seen now, with the finding's detail. Open
+        alerts that no report has named for `quiet` are cleared. A repeated call with the same event id returns what
+        the first one has changed as well.
+        """
+
+    @abstractmethod
+    def alerts(self, *, cleared: bool = False, limit: int = 1000) -> list[Alert]:
+        """The open alerts, newest first; with `cleared` those that are over, too."""
+
+    @abstractmethod
+    def acknowledge_alert(self, alert_id: int, by: str) -> Alert | None:
+        """Note who has taken an open alert on; the first one stands. Returns the alert, None when there is none."""
 
     @abstractmethod
     def close(self) -> None:

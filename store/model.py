@@ -258,7 +258,8 @@ class NodeRecord:
     `ttl`: how long after `seen_at` the node counts as live. `limits`: limits by name, None for unlimited.
     `containment`: what holds a run together, `cgroup` or `process group`; empty while unknown. `generation`: the
     task modules' generation that new runs are forked from, 0 before the first. `holds_seen`: the revision of the
-    store's holds that its current term keeps to, None before the first; a registration leaves it alone.
+    store's holds that its current term keeps to, None before the first; a registration leaves it alone. `clock_ahead`:
+    how far its host's clock is ahead of the store's, None while that is unknown.
     """
 
     node: str
@@ -276,6 +277,7 @@ class NodeRecord:
     seen_at: datetime | None = None
     ended_at: datetime | None = None
     holds_seen: int | None = None
+    clock_ahead: timedelta | None = None
     is_live: bool = False
 
 

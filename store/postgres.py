@@ -92,6 +92,9 @@ class PostgresTaskStore(TableStore):
     def _reading(self) -> contextlib.AbstractContextManager[Statements]:
         return self._calls.reading()
 
+    def _surveying(self) -> contextlib.AbstractContextManager[Statements]:
+        return self._calls.surveying(self._queries["survey_isolation"], self._queries["limits"])
+
     def _writing(self) -> contextlib.AbstractContextManager[Statements]:
         return self._calls.writing(self._queries["limits"])
 

@@ -179,6 +179,7 @@ class Pool:
         self._parts = parts
         self.label = label_of(parts)
         self._deadline = deadline
+        self._limits = {"milliseconds": str(int(deadline * 1000))}
         self._clock = clock
         self._check = check
         self._is_checked = False
@@ -209,11 +210,20 @@ class Pool:
             yield self._statements(connection)
 
     @contextlib.contextmanager
+    def surveying(self, isolation: str, limits: str) -> Iterator[Statements]:
+        """A transaction that only reads, on the state of one moment."""
+        with self._call() as connection, connection.transaction():
+            statements = self._statements(connection)
+            statements.execute(isolation, {})
+            statements.execute(limits, self._limits)
+            yield statements
+
+    @contextlib.contextmanager
     def writing(self, limits: str) -> Iterator[Statements]:
         """A transaction in one round trip as long as nothing is read within; `limits` bounds it on the server too."""
         with self._call() as connection, connection.pipeline(), connection.transaction():
             statements = self._statements(connection)
-            statements.execute(limits, {"milliseconds": str(int(self._deadline * 1000))})
+            statements.execute(limits, self._limits)
             yield statements
 
     def _statements(self, connection: Connection) -> Statements:

@@ -16,6 +16,7 @@ ADDED = (
     ("catalogue", "hold", "TEXT"),
     ("deployment", "holds_revision", "INTEGER NOT NULL DEFAULT 0"),
     ("nodes", "holds_seen", "INTEGER"),
+    ("nodes", "clock_ahead", "INTEGER"),
 )
 """Columns that came after the first version: table, name, definition."""
 
@@ -34,7 +35,7 @@ def create_tables(connection: sqlite3.Connection) -> None:
     connection.execute("COMMIT")
 
 
-def add_missing_columns(connection: sqlite3.Connection) -> None:
+def upgrade(connection: sqlite3.Connection) -> None:
     """Bring an older database up to this version; only ever adds, so that older code goes on beside it."""
     if connection.execute("SELECT schema_version FROM deployment").fetchone()[0] >= SCHEMA_VERSION:
         return
@@ -43,7 +44,12 @@ def add_missing_columns(connection: sqlite3.Connection) -> None:
     for table, column, kind in ADDED:
         if column not in {row["name"] for row in connection.execute(f"PRAGMA table_info({table})")}:
             connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
-    connection.execute("UPDATE deployment SET schema_version = ?", (SCHEMA_VERSION,))
+    connection.execute("COMMIT")
+    # Columns first, indexes may need them. Whoever dies here leaves a database that the next one brings up to date.
+    connection.executescript(f"BEGIN IMMEDIATE; {load_script('sqlite_schema')}")
+    connection.execute(
+        "UPDATE deployment SET schema_version = :version WHERE schema_version < :version", {"version": SCHEMA_VERSION}
+    )
     connection.execute("COMMIT")
 
 

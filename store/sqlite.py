@@ -185,7 +185,7 @@ def _recognise(connection: sqlite3.Connection, path: Path, *, create: bool, dead
     if not schema.is_ours(connection):
         raise ConfigurationError(f"store {path}: expected a store of chong, got another SQLite database")
     schema.check_version(connection, str(path))
-    schema.add_missing_columns(connection)
+    schema.upgrade(connection)
 
 
 def _set_wal(connection: sqlite3.Connection, deadline: float) -> None:

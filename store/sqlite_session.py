@@ -84,6 +84,17 @@ class Session:
                     self._disconnect()
 
     @contextlib.contextmanager
+    def surveying(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that only reads: every query sees what stood at the first one."""
+        with self.reading() as db:
+            db.execute("BEGIN")
+            try:
+                yield db
+            finally:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+
+    @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """A transaction that holds the write lock from its beginning.
 

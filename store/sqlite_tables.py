@@ -45,6 +45,9 @@ class SqliteTables(TableStore):
     def _reading(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
         return self._session().reading()
 
+    def _surveying(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
+        return self._session().surveying()
+
     def _writing(self, *, is_urgent: bool = False) -> contextlib.AbstractContextManager[sqlite3.Connection]:
         """A transaction; an urgent one is not made to wait for upkeep."""
         del is_urgent

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Protocol
 
+from chong.store.alert import Alert, AlertChanges, Finding
 from chong.store.codec import Codec
 from chong.store.contract import TaskStore
 from chong.store.errors import Refused
@@ -33,6 +34,7 @@ from chong.store.model import (
 )
 from chong.store.query import TaskQuery
 from chong.store.states import Status
+from chong.store.survey import Survey
 
 Clock = Callable[[], datetime]
 
@@ -98,6 +100,10 @@ class TableStore(TaskStore):
         """A call that writes nothing."""
 
     @abstractmethod
+    def _surveying(self) -> contextlib.AbstractContextManager[Database]:
+        """A transaction that writes nothing, and reads everything as it stood at one moment."""
+
+    @abstractmethod
     def _writing(self) -> contextlib.AbstractContextManager[Database]:
         """A transaction."""
 
@@ -160,7 +166,7 @@ class TableStore(TaskStore):
     def prune_traces(self, older_than: timedelta, *, limit: int = 1000) -> int:
         with self._writing() as db:
             values = {"now": self._now(), "age": self._age(older_than), "limit": limit}
-            gone = [db.execute(self._queries[f"prune_{kind}"], values) for kind in ("firings", "terms")]
+            gone = [db.execute(self._queries[f"prune_{kind}"], values) for kind in ("firings", "terms", "alerts")]
         return sum(cursor.rowcount for cursor in gone)
 
     def _records(self, db: Database, ids: Sequence[str]) -> dict[str, TaskRecord]:
@@ -241,8 +247,7 @@ class TableStore(TaskStore):
         return [self._codec.catalogue_entry_from_row(row) for row in self._rows("catalogue", node=node)]
 
     def deployment(self) -> Deployment:
-        row = self._rows("deployment")[0]
-        return Deployment(row["num_buckets"], row["schema_version"], row["oldest_code"])
+        return _deployment(self._rows("deployment")[0])
 
     def record_num_buckets(self, num_buckets: int) -> Deployment:
         self._write("record_num_buckets", num_buckets=num_buckets)
@@ -261,9 +266,11 @@ class TableStore(TaskStore):
         rows = self._rows("changed_holds", known=known)
         if not rows:
             return None
+        return HoldList(rows[0]["holds_revision"], self._holds(rows))
+
+    def _holds(self, rows: Sequence[Any]) -> tuple[SharedHold, ...]:
         # Without any hold there is still the row with the revision.
-        holds = tuple(self._codec.hold_from_row(row) for row in rows if row["scope"] is not None)
-        return HoldList(rows[0]["holds_revision"], holds)
+        return tuple(self._codec.hold_from_row(row) for row in rows if row["scope"] is not None)
 
     def acknowledge_holds(self, term: str, revision: int) -> bool:
         with self._writing() as db:
@@ -284,15 +291,69 @@ class TableStore(TaskStore):
             for part in FORGOTTEN_WORK if ids else FORGOTTEN_NODE:
                 db.execute(self._queries[f"forget_node_{part}"], said | now | {"ids": self._array(ids)})
             if not ids:
-                db.execute(self._queries["raise_holds_revision"], {})
+                db.execute(self._queries["holds_revision_raise"], {})
         return len(ids)
 
     def _change_holds(self, change: str, values: Mapping[str, Any]) -> int:
         with self._writing() as db:
             # First: it makes changes wait for each other, so that no revision stands for two lists.
-            db.execute(self._queries["raise_holds_revision"], {})
+            db.execute(self._queries["holds_revision_raise"], {})
             db.execute(self._queries[change], values)
             return int(db.execute(self._queries["holds_revision"], {}).fetchone()["holds_revision"])
+
+    # --- the deployment as a whole -----------------------------------------------------------------------
+
+    def survey(self, *, still: timedelta) -> Survey:
+        values = {"now": self._now(), "still": self._age(still), "node": None, "known": None}
+        with self._surveying() as db:
+
+            def rows(query: str) -> list[Any]:
+                return db.execute(self._queries[query], values).fetchall()
+
+            store = rows("survey")[0]
+            return Survey(
+                now=self._codec.moment_out(store["now"]),
+                engine=store["engine"],
+                engine_version=store["engine_version"],
+                deployment=_deployment(rows("deployment")[0]),
+                nodes=tuple(map(self._codec.node_from_row, rows("nodes"))),
+                declarations=tuple(map(self._codec.declaration_from_row, rows("declarations"))),
+                loads=tuple(map(self._codec.bucket_load_from_row, rows("bucket_loads"))),
+                catalogue=tuple(map(self._codec.catalogue_entry_from_row, rows("catalogue"))),
+                work=tuple(map(self._codec.open_work_from_row, rows("survey_work"))),
+                commands=tuple(map(self._codec.open_commands_from_row, rows("survey_commands"))),
+                holds=self._holds(rows("changed_holds")),
+            )
+
+    def report_clock(self, term: str, ahead: timedelta) -> None:
+        self._write("report_clock", term=term, ahead=self._codec.span_in(ahead))
+
+    def report_findings(self, findings: Sequence[Finding], *, quiet: timedelta, event_id: str) -> AlertChanges:
+        named = {(finding.kind, finding.subject): finding.detail for finding in findings}
+        values = {
+            "kinds": self._array(kind for kind, _ in named),
+            "subjects": self._array(subject for _, subject in named),
+            "details": self._array(named.values()),
+            "quiet": self._age(quiet),
+            "event_id": event_id,
+            "now": self._now(),
+        }
+        with self._writing() as db:
+            for part in ("lock", "seen", "raise", "clear"):
+                db.execute(self._queries[f"report_findings_{part}"], values)
+            raised, cleared = (
+                db.execute(self._queries[f"report_findings_{part}"], values) for part in ("raised", "cleared")
+            )
+        return AlertChanges(*(tuple(map(self._codec.alert_from_row, found.fetchall())) for found in (raised, cleared)))
+
+    def alerts(self, *, cleared: bool = False, limit: int = 1000) -> list[Alert]:
+        rows = self._rows("alerts", cleared=cleared, limit=limit)
+        return [self._codec.alert_from_row(row) for row in rows]
+
+    def acknowledge_alert(self, alert_id: int, by: str) -> Alert | None:
+        self._write("acknowledge_alert", id=alert_id, by=by, now=self._now())
+        rows = self._rows("acknowledge_alert_shown", id=alert_id)
+        return self._codec.alert_from_row(rows[0]) if rows else None
 
     # --- calls -------------------------------------------------------------------------------------------
 
@@ -324,3 +385,7 @@ def _asked(query: TaskQuery) -> dict[str, Any]:
     asked = {field.name: getattr(query, field.name) for field in fields(query) if field.name != "limit"}
     asked["tags"] = asked["tags"] or None
     return {name: value for name, value in asked.items() if value is not None}
+
+
+def _deployment(row: Any) -> Deployment:
+    return Deployment(row["num_buckets"], row["schema_version"], row["oldest_code"])

@@ -6,6 +6,7 @@ and the key `max_parallel`.
 """
 
 import re
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -114,6 +115,17 @@ def _check_variables(names: tuple[str, ...]) -> None:
             raise ValueError(f"expected variables like LANG or AWS_*, none of chong's own, got {told(name)}")
 
 
+def _check_command(command: str) -> None:
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ValueError(
+            f"expected a command with its words quoted as in a shell, got {told(command)}: {error}"
+        ) from None
+    if not words:
+        raise ValueError(f"expected a command, got {told(command)}")
+
+
 def _check_cgroup(place: str) -> None:
     if place not in {"auto", "none"} and not place.startswith("/"):
         advice = suggestion(place, ("auto", "none"), "")
@@ -200,6 +212,18 @@ _TABLE = (
     Key(
         "keep_spool", DAYS, "How long files that were set aside are kept", 30.0,
         check=Bounds(0, MOST_DAYS, above=True),
+    ),
+    Key(
+        "alert_command", TEXT, "Command that is given each alert as JSON on its standard input", absent="none",
+        check=_check_command,
+    ),
+    Key(
+        "alert_seconds", SECONDS, "How often the deployment is looked over; the same on all nodes", 60.0,
+        check=Bounds(0, MOST_SECONDS, above=True),
+    ),
+    Key(
+        "orphan_after", SECONDS, "How long a task must not have changed to count as left alone, or as stuck", 600.0,
+        check=Bounds(0, MOST_SECONDS, above=True),
     ),
     Key("log_format", choice("auto", "console", "json"), "How the log looks", "auto", alias=""),
 )  # fmt: skip

@@ -58,6 +58,8 @@ class Findings:
     """The node's buckets as the store shows them, None without partition."""
     holds: HoldList = field(default_factory=lambda: HoldList(0, ()))
     """What must not start."""
+    rivals: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    """Other living nodes that have declared buckets of ours, and which."""
     running: list[tuple[TaskSnapshot, float]] = field(default_factory=list)
     """Adopted, with its worker attached; and the seconds it has run, pauses not counted."""
     unforked: list[TaskSnapshot] = field(default_factory=list)
@@ -94,6 +96,8 @@ def find(store: TaskStore, scene: Scene) -> Findings:
     parted = not BucketPolicy(findings.num_buckets).covers_all(scene.owned_buckets)
     findings.declared = scene.owned_buckets if parted else None
     store.declare_buckets(scene.node.node, findings.declared)
+    if findings.declared:
+        findings.rivals = _rivals(store, scene.node.node, findings.declared)
     # Behind the registration: whoever places a hold now waits for our word that we keep to it.
     findings.holds = store.holds()
     open_here = TaskQuery(node=scene.node.node, statuses=RUNS | WAITING)
@@ -126,6 +130,16 @@ def _refuse_namesake(store: TaskStore, scene: Scene) -> None:
                 f"node {other.node!r}: expected a name of its own, another state directory uses it "
                 f"on {other.host} (process {other.pid}); give this one another --node"
             )
+
+
+def _rivals(store: TaskStore, ours: str, owned: frozenset[int]) -> dict[str, frozenset[int]]:
+    """Read after our own declaration: of two that start together, one at least sees the other."""
+    live = {node.node for node in store.nodes() if node.is_live and node.node != ours}
+    shared: dict[str, frozenset[int]] = {}
+    for claim in store.declarations():
+        if claim.node in live and claim.bucket in owned:
+            shared[claim.node] = shared.get(claim.node, frozenset()) | {claim.bucket}
+    return shared
 
 
 def _sort_runs(

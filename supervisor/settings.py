@@ -7,6 +7,7 @@ from typing import Any
 
 from chong.store.buckets import DEFAULT_NUM_BUCKETS, BucketPolicy
 from chong.store.errors import ConfigurationError
+from chong.supervisor.checks import Ownership
 from chong.supervisor.files import make_private
 from chong.supervisor.keys import DEFAULTS, FIELDS, Key
 from chong.supervisor.paths import Paths, default_node, default_runtime_dir, default_state_dir
@@ -21,6 +22,7 @@ class Settings:
 
     worker_open_files: the soft limit of open files for workers, None for this process's own.
     fires_schedules: whether definitions with `every` are run at their times.
+    configured: what the configuration file says that each node owns.
     """
 
     node: str = field(default_factory=default_node)
@@ -43,6 +45,10 @@ class Settings:
     keep_logs_gib: float | None = DEFAULTS["keep_logs_gib"]
     keep_tasks: float | None = DEFAULTS["keep_tasks"]
     keep_spool: float | None = DEFAULTS["keep_spool"]
+    alert_command: str | None = DEFAULTS["alert_command"]
+    alert_seconds: float = DEFAULTS["alert_seconds"]
+    orphan_after: float = DEFAULTS["orphan_after"]
+    configured: Ownership = field(default_factory=dict)
     state_dir: Path | None = DEFAULTS["state_dir"]
     runtime_dir: Path | None = DEFAULTS["runtime_dir"]
 

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from chong.store.buckets import BucketPolicy
+from chong.store.buckets import BucketPolicy, format_buckets
 from chong.store.contract import TaskStore
 from chong.store.errors import ConfigurationError, StoreUnavailable
 from chong.store.model import LeaseGrant, NodeRecord, TermRecord
@@ -312,8 +312,11 @@ class Term:
         self._takeover.carry_out(findings, self.node)
         self._processes.generations.retire_old()
         self._registration.begin(findings.declared)
+        for node, shared in findings.rivals.items():
+            self._log.error("buckets_declared_twice", by=node, buckets=format_buckets(shared))
         judge = Judge(self._store, self.name)
         self._takeover.judge_later(findings, judge, self.node, every=min(1.0, self._settings.renewal))
+        self._last.callback(self.tickers.hook.close)
         for ticker in self.tickers.all:
             self._close_in_time(ticker.close)
             ticker.start()

@@ -8,11 +8,16 @@ from functools import partial
 
 import structlog
 
+from chong.store.alert import Alert, AlertChanges
 from chong.store.contract import Bell, TaskStore
+from chong.store.view import as_json
+from chong.supervisor.alert_hook import AlertHook
+from chong.supervisor.checks import ADVICE
 from chong.supervisor.commands import CommandPoller
 from chong.supervisor.leases import LeaseKeeper
 from chong.supervisor.logbounds import GENERATION_LOG_MAX, LogBounds
 from chong.supervisor.loop import Loop
+from chong.supervisor.monitor import Monitor
 from chong.supervisor.node import Node
 from chong.supervisor.processes import Processes
 from chong.supervisor.retention import retentions
@@ -76,7 +81,22 @@ class Tickers:
                 partial(log.error, "log_not_bounded", path=str(path), error=str(error))
             ),
         )
+        self.hook = AlertHook(
+            settings.alert_command,
+            on_failure=lambda why: loop.call(partial(log.error, "alert_command_failed", why=why)),
+        )
+        monitor = Monitor(
+            store,
+            term,
+            every=settings.alert_seconds,
+            orphan_after=settings.orphan_after,
+            configured=settings.configured,
+            on_changes=partial(tell_alerts, node=settings.node, hook=self.hook, loop=loop, log=log),
+            on_error=lambda error: loop.call(partial(log.warning, "check_failed", error=str(error))),
+        )
         acts = (
+            ("chong-monitor", monitor.look),
+            ("chong-alerts", self.hook.turn),
             ("chong-leases", self.keeper.renew),
             ("chong-sampler", sampler.sample),
             *retentions(
@@ -97,3 +117,23 @@ def _listen(bell: Bell, on_ring: Callable[[], None]) -> float:
     if bell.wait(BELL_SECONDS):
         on_ring()
     return 0.0
+
+
+def tell_alerts(
+    changes: AlertChanges, *, node: str, hook: AlertHook, loop: Loop, log: structlog.typing.FilteringBoundLogger
+) -> None:
+    """To the log and to the operator's command, each change once: the store gives it to one supervisor alone."""
+    for alert in changes.raised:
+        loop.call(partial(log.error, "alert_raised", **_facts(alert)))
+        hook.put(_message("raised", node, alert))
+    for alert in changes.cleared:
+        loop.call(partial(log.info, "alert_cleared", **_facts(alert)))
+        hook.put(_message("cleared", node, alert))
+
+
+def _facts(alert: Alert) -> dict[str, object]:
+    return {"alert": alert.id, "kind": alert.kind, "subject": alert.subject, "detail": alert.detail}
+
+
+def _message(event: str, node: str, alert: Alert) -> dict[str, object]:
+    return {"event": event, "reported_by": node, **as_json(alert), "advice": ADVICE.get(alert.kind)}

@@ -394,7 +394,7 @@ ORDER BY t.id
 SELECT 1 FROM leases WHERE task_id = ANY(:ids::uuid[]) ORDER BY task_id FOR UPDATE
 
 -- name: expire
--- The end of those whose lease is past, with the last that the lease knew.
+-- The end of those whose lease is past, with the last that the lease knew; flags tell of a run that is there.
 WITH judged AS MATERIALIZED (
     SELECT t.id, t.version, t.status, l.heartbeat_at, l.progress, l.usage, {now} AS moment
     FROM leases AS l JOIN tasks AS t ON t.id = l.task_id
@@ -409,7 +409,7 @@ ended AS (
 )
 UPDATE tasks AS t SET
     status = :lost, version = j.version + 1, status_changed_at = j.moment, ended_at = j.moment,
-    last_heartbeat_at = j.heartbeat_at, progress = j.progress, usage = j.usage
+    last_heartbeat_at = j.heartbeat_at, progress = j.progress, usage = j.usage, flags = '[]'
 FROM judged AS j WHERE t.id = j.id
 
 -- name: expire_done
@@ -499,7 +499,7 @@ ON CONFLICT (node) DO UPDATE SET
     node_id = excluded.node_id, term = excluded.term, host = excluded.host, boot_id = excluded.boot_id,
     pid = excluded.pid, version = excluded.version, ttl = excluded.ttl, limits = excluded.limits,
     containment = excluded.containment, generation = excluded.generation, started_at = excluded.started_at,
-    seen_at = excluded.seen_at, ended_at = NULL,
+    seen_at = excluded.seen_at, ended_at = NULL, clock_ahead = NULL,
     holds_seen = CASE WHEN nodes.term = excluded.term THEN nodes.holds_seen END
 
 -- name: end_term
@@ -515,7 +515,8 @@ FROM terms WHERE node = :node ORDER BY started_at DESC, number DESC
 -- Every node; it is live when it was seen less than its ttl ago, not in the future, and has not ended by itself.
 SELECT
     node, node_id, term, host, boot_id, pid, version, ttl, limits, containment, generation, started_at, seen_at,
-    ended_at, holds_seen, (ended_at IS NULL AND seen_at <= {now} AND seen_at + ttl > {now}) AS is_live
+    ended_at, holds_seen, clock_ahead,
+    (ended_at IS NULL AND seen_at <= {now} AND seen_at + ttl > {now}) AS is_live
 FROM nodes ORDER BY node
 
 -- name: declare_buckets
@@ -559,7 +560,7 @@ ON CONFLICT DO NOTHING
 -- The number of buckets; the first one recorded stands.
 UPDATE deployment SET num_buckets = :num_buckets WHERE num_buckets IS NULL
 
--- name: raise_holds_revision
+-- name: holds_revision_raise
 -- Says to all nodes that the holds have changed.
 UPDATE deployment SET holds_revision = holds_revision + 1
 
@@ -630,3 +631,99 @@ DELETE FROM holds WHERE scope = 'node' AND target = :node
 -- name: forget_node_row
 -- The node itself.
 DELETE FROM nodes WHERE node = :node
+
+-- name: survey_isolation
+-- All queries of this transaction see one moment.
+SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY
+
+-- name: survey
+-- The clock, and which database this is.
+SELECT {now} AS now, 'postgresql' AS engine, current_setting('server_version') AS engine_version
+
+-- name: survey_work
+-- Open tasks by node, bucket, name and status, with the one that has not changed for the longest.
+SELECT
+    t.node, t.bucket, t.name, t.status, count(*) AS tasks,
+    count(*) FILTER (WHERE c.since < {now} - :still::interval) AS still,
+    min(c.since) AS since, (array_agg(t.id ORDER BY c.since, t.id))[1] AS task_id
+FROM tasks AS t
+CROSS JOIN LATERAL (
+    SELECT coalesce(
+        (SELECT stored_at FROM transitions WHERE task_id = t.id ORDER BY version DESC LIMIT 1), t.status_changed_at
+    ) AS since
+) AS c
+WHERE t.status NOT IN ({final})
+GROUP BY t.node, t.bucket, t.name, t.status
+ORDER BY t.node COLLATE "C", t.bucket NULLS FIRST, t.name COLLATE "C", t.status COLLATE "C"
+
+-- name: survey_commands
+-- Requests that nobody holds, by node, with the oldest.
+SELECT
+    node, count(*) AS commands, min(issued_at) AS since, (array_agg(task_id ORDER BY issued_at, id))[1] AS task_id
+FROM commands
+WHERE finished_at IS NULL
+    AND (claimed_until IS NULL OR claimed_until < {now} OR claimed_until > {now} + claim_ttl)
+GROUP BY node ORDER BY node COLLATE "C"
+
+-- name: report_findings_lock
+-- The open alerts, in one order for all.
+SELECT 1 FROM alerts WHERE cleared_at IS NULL ORDER BY id FOR UPDATE
+
+-- name: findings
+-- What was found, one array for each column.
+unnest(:kinds::text[], :subjects::text[], :details::text[]) AS f (kind, subject, detail)
+
+-- name: report_findings_seen
+-- Open alerts that are found again.
+UPDATE alerts AS a SET last_seen = {now}, detail = f.detail
+FROM {findings} WHERE a.kind = f.kind AND a.subject = f.subject AND a.cleared_at IS NULL
+
+-- name: report_findings_raise
+-- New alerts; those that somebody else raises at this moment are his. Looked for first, so that no number is spent.
+INSERT INTO alerts (kind, subject, detail, first_seen, last_seen, raised_event)
+SELECT f.kind, f.subject, f.detail, {now}, {now}, :event_id FROM {findings}
+WHERE NOT EXISTS (
+    SELECT 1 FROM alerts AS a WHERE a.kind = f.kind AND a.subject = f.subject AND a.cleared_at IS NULL
+)
+ORDER BY f.kind COLLATE "C", f.subject COLLATE "C"
+ON CONFLICT DO NOTHING
+
+-- name: prune_alerts
+-- Alerts that were cleared long ago.
+DELETE FROM alerts WHERE id IN (
+    SELECT id FROM alerts WHERE cleared_at < {now} - :age::interval ORDER BY cleared_at LIMIT :limit
+)
+
+-- name: report_clock
+-- How far the host of a term is ahead.
+UPDATE nodes SET clock_ahead = :ahead::interval WHERE term = :term
+
+-- name: report_findings_clear
+-- The end of open alerts that nobody has named for a while.
+UPDATE alerts SET cleared_at = {now}, cleared_event = :event_id
+WHERE cleared_at IS NULL AND last_seen < {now} - :quiet::interval
+
+-- name: alerts_columns
+-- One row per alert.
+SELECT id, kind, subject, detail, first_seen, last_seen, cleared_at, acknowledged_by, acknowledged_at FROM alerts
+
+-- name: report_findings_raised
+-- What an event has raised.
+{alerts_columns} WHERE raised_event = :event_id ORDER BY id
+
+-- name: report_findings_cleared
+-- What an event has cleared.
+{alerts_columns} WHERE cleared_event = :event_id ORDER BY id
+
+-- name: alerts
+-- Open alerts, or all, newest first.
+{alerts_columns} WHERE cleared_at IS NULL OR :cleared::boolean ORDER BY id DESC LIMIT :limit
+
+-- name: acknowledge_alert_shown
+-- One alert.
+{alerts_columns} WHERE id = :id
+
+-- name: acknowledge_alert
+-- Who has taken an open alert on; the first one stands.
+UPDATE alerts SET acknowledged_by = :by, acknowledged_at = {now}
+WHERE id = :id AND cleared_at IS NULL AND acknowledged_at IS NULL

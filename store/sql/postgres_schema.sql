@@ -160,7 +160,8 @@ CREATE TABLE nodes (
     started_at timestamptz,
     seen_at timestamptz NOT NULL,
     ended_at timestamptz,
-    holds_seen bigint
+    holds_seen bigint,
+    clock_ahead interval
 ) WITH (fillfactor = 50);
 
 CREATE TABLE node_buckets (
@@ -189,3 +190,20 @@ CREATE TABLE holds (
     reason text,
     PRIMARY KEY (scope, target)
 );
+
+-- One row for each appearance; the events name the report that raised it, and the one that cleared it.
+CREATE TABLE alerts (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    kind text COLLATE "C" NOT NULL,
+    subject text COLLATE "C" NOT NULL,
+    detail text NOT NULL,
+    first_seen timestamptz NOT NULL,
+    last_seen timestamptz NOT NULL,
+    cleared_at timestamptz,
+    acknowledged_by text,
+    acknowledged_at timestamptz,
+    raised_event text NOT NULL,
+    cleared_event text
+);
+
+CREATE UNIQUE INDEX alerts_open ON alerts (kind, subject) WHERE cleared_at IS NULL;

@@ -397,7 +397,7 @@ ON CONFLICT (node) DO UPDATE SET
     node_id = excluded.node_id, term = excluded.term, host = excluded.host, boot_id = excluded.boot_id,
     pid = excluded.pid, version = excluded.version, ttl = excluded.ttl, limits = excluded.limits,
     containment = excluded.containment, generation = excluded.generation, started_at = excluded.started_at,
-    seen_at = excluded.seen_at, ended_at = NULL,
+    seen_at = excluded.seen_at, ended_at = NULL, clock_ahead = NULL,
     holds_seen = CASE WHEN nodes.term = excluded.term THEN nodes.holds_seen END
 
 -- name: end_term
@@ -413,7 +413,8 @@ FROM terms WHERE node = :node ORDER BY started_at DESC, number DESC
 -- Every node; it is live when it was seen less than its ttl ago, not in the future, and has not ended by itself.
 SELECT
     node, node_id, term, host, boot_id, pid, version, ttl, limits, containment, generation, started_at, seen_at,
-    ended_at, holds_seen, (ended_at IS NULL AND seen_at <= :now AND seen_at + ttl > :now) AS is_live
+    ended_at, holds_seen, clock_ahead,
+    (ended_at IS NULL AND seen_at <= :now AND seen_at + ttl > :now) AS is_live
 FROM nodes ORDER BY node
 
 -- name: declare_buckets
@@ -454,7 +455,7 @@ ON CONFLICT DO NOTHING
 -- The number of buckets; the first one recorded stands.
 UPDATE deployment SET num_buckets = :num_buckets WHERE num_buckets IS NULL
 
--- name: raise_holds_revision
+-- name: holds_revision_raise
 -- Says to all nodes that the holds have changed.
 UPDATE deployment SET holds_revision = holds_revision + 1
 
@@ -525,3 +526,92 @@ DELETE FROM holds WHERE scope = 'node' AND target = :node
 -- name: forget_node_row
 -- The node itself.
 DELETE FROM nodes WHERE node = :node
+
+-- name: survey
+-- The clock, and which database this is.
+SELECT :now AS now, 'sqlite' AS engine, sqlite_version() AS engine_version
+
+-- name: survey_work
+-- Open tasks by node, bucket, name and status, with the one that has not changed for the longest.
+SELECT node, bucket, name, status, count(*) AS tasks, sum(since < :now - :still) AS still, min(since) AS since,
+    id AS task_id  -- of the row with the least `since`: a rule of SQLite
+FROM (
+    SELECT t.node, t.bucket, t.name, t.status, t.id, ifnull(
+        (SELECT stored_at FROM transitions WHERE task_id = t.id ORDER BY version DESC LIMIT 1), t.status_changed_at
+    ) AS since
+    FROM tasks AS t WHERE t.status NOT IN ({final})
+)
+GROUP BY node, bucket, name, status ORDER BY node, bucket, name, status
+
+-- name: survey_commands
+-- Requests that nobody holds, by node, with the oldest.
+SELECT node, count(*) AS commands, min(issued_at) AS since, task_id
+FROM commands
+WHERE finished_at IS NULL AND (claimed_until IS NULL OR claimed_until < :now OR claimed_until > :now + claim_ttl)
+GROUP BY node ORDER BY node
+
+-- name: report_findings_lock
+-- The open alerts; the write lock has them already.
+SELECT 1 FROM alerts WHERE cleared_at IS NULL
+
+-- name: findings
+-- What was found, one array for each column.
+(
+    SELECT k.value AS kind, s.value AS subject, d.value AS detail
+    FROM json_each(:kinds) AS k JOIN json_each(:subjects) AS s ON s.key = k.key
+    JOIN json_each(:details) AS d ON d.key = k.key
+) AS f
+
+-- name: report_findings_seen
+-- Open alerts that are found again.
+UPDATE alerts AS a SET last_seen = :now, detail = f.detail
+FROM {findings} WHERE a.kind = f.kind AND a.subject = f.subject AND a.cleared_at IS NULL
+
+-- name: report_findings_raise
+-- New alerts.
+INSERT INTO alerts (kind, subject, detail, first_seen, last_seen, raised_event)
+SELECT f.kind, f.subject, f.detail, :now, :now, :event_id FROM {findings}
+WHERE NOT EXISTS (
+    SELECT 1 FROM alerts AS a WHERE a.kind = f.kind AND a.subject = f.subject AND a.cleared_at IS NULL
+)
+ORDER BY f.kind, f.subject
+
+-- name: prune_alerts
+-- Alerts that were cleared long ago.
+DELETE FROM alerts WHERE id IN (
+    SELECT id FROM alerts WHERE cleared_at < :now - :age ORDER BY cleared_at LIMIT :limit
+)
+
+-- name: report_clock
+-- How far the host of a term is ahead.
+UPDATE nodes SET clock_ahead = :ahead WHERE term = :term
+
+-- name: report_findings_clear
+-- The end of open alerts that nobody has named for a while.
+UPDATE alerts SET cleared_at = :now, cleared_event = :event_id
+WHERE cleared_at IS NULL AND last_seen < :now - :quiet
+
+-- name: alerts_columns
+-- One row per alert.
+SELECT id, kind, subject, detail, first_seen, last_seen, cleared_at, acknowledged_by, acknowledged_at FROM alerts
+
+-- name: report_findings_raised
+-- What an event has raised.
+{alerts_columns} WHERE raised_event = :event_id ORDER BY id
+
+-- name: report_findings_cleared
+-- What an event has cleared.
+{alerts_columns} WHERE cleared_event = :event_id ORDER BY id
+
+-- name: alerts
+-- Open alerts, or all, newest first.
+{alerts_columns} WHERE cleared_at IS NULL OR :cleared ORDER BY id DESC LIMIT :limit
+
+-- name: acknowledge_alert_shown
+-- One alert.
+{alerts_columns} WHERE id = :id
+
+-- name: acknowledge_alert
+-- Who has taken an open alert on; the first one stands.
+UPDATE alerts SET acknowledged_by = :by, acknowledged_at = :now
+WHERE id = :id AND cleared_at IS NULL AND acknowledged_at IS NULL

@@ -161,7 +161,8 @@ CREATE TABLE IF NOT EXISTS nodes (
     started_at INTEGER,
     seen_at INTEGER NOT NULL,
     ended_at INTEGER,
-    holds_seen INTEGER
+    holds_seen INTEGER,
+    clock_ahead INTEGER
 );
 
 CREATE TABLE IF NOT EXISTS node_buckets (
@@ -190,3 +191,20 @@ CREATE TABLE IF NOT EXISTS holds (
     reason TEXT,
     PRIMARY KEY (scope, target)
 ) WITHOUT ROWID;
+
+-- One row for each appearance; the events name the report that raised it, and the one that cleared it.
+CREATE TABLE IF NOT EXISTS alerts (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    detail TEXT NOT NULL,
+    first_seen INTEGER NOT NULL,
+    last_seen INTEGER NOT NULL,
+    cleared_at INTEGER,
+    acknowledged_by TEXT,
+    acknowledged_at INTEGER,
+    raised_event TEXT NOT NULL,
+    cleared_event TEXT
+);
+
+CREATE UNIQUE INDEX IF NOT EXISTS alerts_open ON alerts (kind, subject) WHERE cleared_at IS NULL;

@@ -37,11 +37,12 @@ def partition(world: World) -> World:
 
 
 def test_duplicates_and_gaps_of_a_partition(partition: World, chong):
-    """Declarations decide; who is alive is told beside."""
+    """Several declarations are a duplicate; none of a living node is a gap."""
     rows = rows_of(chong("buckets", "--json"))
     assert len(rows) == 64
     assert (rows[0]["state"], rows[0]["owners"], rows[0]["live_owner"]) == ("DUPLICATE", ["node-a", "node-b"], "node-a")
-    assert (rows[1]["state"], rows[1]["owners"], rows[1]["live_owner"]) == ("OK", ["node-b"], None)
+    assert (rows[1]["state"], rows[1]["owners"], rows[1]["live_owner"]) == ("UNCOVERED", ["node-b"], None)
+    assert (rows[4]["state"], rows[4]["live_owner"]) == ("OK", "node-c")
     assert (rows[63]["state"], rows[63]["owners"], rows[63]["live_owner"]) == ("UNCOVERED", [], None)
 
 
@@ -67,7 +68,7 @@ def test_mine_is_marked(partition: World, chong):
     assert marked("--owned-buckets", "3,20") == {3, 20}
     assert marked() == set()
     assert len(marked("--owned-buckets", "0-63")) == 64
-    assert chong("--owned-buckets", "1", "buckets").lines[2].startswith("*       1  OK")
+    assert chong("--owned-buckets", "1", "buckets").lines[2].startswith("*       1  UNCOVERED")
 
 
 def test_nodes_tells_who_is_alive(partition: World, chong):

@@ -13,11 +13,13 @@ from pathlib import Path, PurePath
 import pytest
 
 from chong.store import schema
+from chong.store.alert import Finding
 from chong.store.errors import ChongError, ConfigurationError, StoreError, StoreUnavailable
 from chong.store.model import HoldScope, SharedHold
 from chong.store.mounts import network_file_system
 from chong.store.query import TaskQuery
 from chong.store.specimens import (
+    NODE,
     START,
     TERM,
     TTL,
@@ -253,7 +255,7 @@ class TestFile:
             found = read(store, run)
         assert (run.status, run.version, run.attempt) == (found.status, found.version, found.attempt)
 
-    def test_an_older_database_gets_the_columns_that_are_new(self, path):
+    def test_an_older_database_gets_the_columns_and_tables_that_are_new(self, path):
         """An upgraded node finds its old tasks, and says what the old code could not."""
         with SqliteTaskStore(path) as store:
             run = stored_run(store)
@@ -265,6 +267,9 @@ class TestFile:
             "ALTER TABLE deployment DROP COLUMN holds_revision",
             "ALTER TABLE nodes DROP COLUMN holds_seen",
             "DROP TABLE holds",
+            "ALTER TABLE nodes DROP COLUMN clock_ahead",
+            "DROP TABLE alerts",
+            "DROP INDEX firings_by_claim",
             "UPDATE deployment SET schema_version = 1",
         )
         for _ in range(2):
@@ -272,6 +277,9 @@ class TestFile:
                 assert read(store, run).version == run.version
                 store.register_term(term_record(), node_record(containment="cgroup"))
                 assert [(node.containment, node.ended_at) for node in store.nodes()] == [("cgroup", None)]
+                store.report_clock(TERM, timedelta(seconds=1))
+                store.report_findings([Finding("clock", NODE, "")], quiet=timedelta(days=1), event_id="1")
+                assert [alert.subject for alert in store.alerts()] == [NODE]
                 assert store.deployment().schema_version == schema.SCHEMA_VERSION
                 store.place_hold(SharedHold(scope=HoldScope.NAME, target="mail", by="olga"))
                 assert [hold.by for hold in store.holds().holds] == ["olga"]

@@ -23,7 +23,7 @@ from chong.supervisor.keys import FIELDS, KEYS, SHARED
 from chong.supervisor.oneline import one_line
 from chong.supervisor.settings import Settings
 
-INNER = {"worker_open_files", "fires_schedules"}
+INNER = {"configured", "worker_open_files", "fires_schedules"}
 """Fields of the settings that nobody sets from outside."""
 FLEET = """\
 num_buckets = 64
@@ -388,8 +388,10 @@ class TestCheck:
         assert self.told(file, f"node = 'node-b'\n{text}") == [
             "FILE:1: node: expected one of the nodes node-a, node-c, got 'node-b'"
         ]
-        (found,) = self.told(file, "db = 'postgresql://u:secret@h/x'\n")
-        assert found.startswith("FILE: store postgresql:...: this version has no PostgreSQL store yet")
+        assert self.told(file, "db = 'mysql://u:secret@h/x'\n") == [
+            "FILE: store: expected sqlite:///path, a path, postgresql://... or memory:, got mysql:"
+        ]
+        assert self.told(file, "db = 'postgresql://u:secret@h/x'\n") == []
 
     def test_buckets_of_several_nodes_or_of_none_are_alarming(self, file):
         """They are legal, and nearly always a slip of the pen."""

@@ -21,10 +21,11 @@ def test_it(): assert subprocess.check_output([sys.executable, "-c", LOOK]) == b
 
 def run(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
     """As a background job under nohup, which has SIGINT and SIGHUP ignored."""
-    shutil.copy(Path(__file__).parents[1] / "conftest.py", folder)
+    suite = Path(__file__).parents[1]
+    shutil.copy(suite / "conftest.py", folder)
     (folder / "test_one.py").write_text(text)
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", folder, folder]
-    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(suite)}
     return subprocess.run(
         ["sh", "-c", 'trap "" INT HUP; exec "$0" "$@"', *words],
         env=environment, cwd=folder, capture_output=True, text=True, check=False,

@@ -1,0 +1,107 @@
+"""The operator's command that hears of alerts: one at a time, each for a limited time, nobody waits for it."""
+
+import json
+import os
+import shlex
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from chong.supervisor.bounded import NOT_FOUND
+from chong.supervisor.environment import OWN
+
+SECONDS = 30.0
+"""How long one call may take."""
+WAITING = 1000
+"""So many calls may wait; what comes then is told to the log alone."""
+BUSY_SECONDS = 0.1
+IDLE_SECONDS = 1.0
+
+OnFailure = Callable[[str], None]
+
+
+class AlertHook:
+    """`put` may be called from any thread; `turn` and `close` start and end the processes, from one thread at a time.
+
+    `on_failure` hears what went wrong with a call, and must only hand over.
+    """
+
+    def __init__(self, command: str | None, *, on_failure: OnFailure, seconds: float = SECONDS) -> None:
+        self._command = shlex.split(command) if command else []
+        self._on_failure = on_failure
+        self._seconds = seconds
+        self._waiting: deque[bytes] = deque()
+        self._pid = 0
+        self._began = 0.0
+
+    def put(self, message: Mapping[str, Any]) -> None:
+        if not self._command:
+            return
+        if len(self._waiting) >= WAITING:
+            self._on_failure(f"{WAITING} calls wait already, this one is left out")
+        else:
+            self._waiting.append(json.dumps(message).encode() + b"\n")
+
+    def turn(self) -> float:
+        """Look after the call under way, begin the next one; the seconds until the next turn."""
+        if self._pid and not self._has_ended():
+            return BUSY_SECONDS
+        if not self._waiting:
+            return IDLE_SECONDS
+        self._begin(self._waiting.popleft())
+        return BUSY_SECONDS
+
+    def close(self) -> None:
+        """End the call under way; those that wait are left out."""
+        if self._pid:
+            os.killpg(self._pid, signal.SIGKILL)
+            self._reap(0)
+
+    def _begin(self, message: bytes) -> None:
+        reading, writing = os.pipe()
+        try:
+            os.write(writing, message)  # far less than a pipe holds
+            os.close(writing)
+            actions = [
+                (os.POSIX_SPAWN_DUP2, reading, 0),
+                (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+            ]
+            words = [sys.executable, "-P", "-m", "chong.supervisor.bounded", f"{self._seconds:g}", *self._command]
+            # Without chong's own variables, which may hold the store's password.
+            environment = {name: value for name, value in os.environ.items() if not name.startswith(OWN)}
+            self._pid = os.posix_spawn(words[0], words, environment, file_actions=actions, setsid=True, setsigmask=())
+            self._began = time.monotonic()
+        except OSError as error:
+            self._on_failure(f"it cannot be started: {error.strerror}")
+        finally:
+            os.close(reading)
+
+    def _has_ended(self) -> bool:
+        try:
+            ended = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            self._pid = 0
+            self._on_failure("its exit status was lost")
+            return True
+        if ended is None:
+            return False
+        # Its group first: as long as it is a zombie, the number is nobody else's.
+        os.killpg(self._pid, signal.SIGKILL)
+        if ended.si_code == os.CLD_KILLED and time.monotonic() - self._began >= self._seconds:
+            self._on_failure(f"it took longer than {self._seconds:g} s, and was killed")
+        elif ended.si_code != os.CLD_EXITED:
+            self._on_failure(f"it was killed by signal {ended.si_status}")
+        elif ended.si_status:
+            self._on_failure(
+                f"there is no program {self._command[0]}" if ended.si_status == NOT_FOUND else f"exit {ended.si_status}"
+            )
+        self._reap(os.WNOHANG)
+        return True
+
+    def _reap(self, options: int) -> None:
+        pid, self._pid = self._pid, 0
+        os.waitpid(pid, options)

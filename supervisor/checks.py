@@ -1,0 +1,290 @@
+"""What is wrong with a deployment, judged from one look at its store.
+
+Pure: the same survey gives the same findings, whoever looks. Subjects are what stays the same while the trouble lasts,
+details what may change. What is many times the same trouble is one finding: a dead node, not each of its tasks.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+from chong.store.alert import Finding
+from chong.store.buckets import format_buckets
+from chong.store.model import HoldScope, NodeRecord
+from chong.store.states import Status
+from chong.store.survey import OpenWork, Survey
+from chong.supervisor.coverage import Owners, owners_of
+from chong.supervisor.holds import EVERYTHING
+
+CLOCK_SECONDS = 2.0
+"""So far may a clock be off."""
+RESTART_SECONDS = 60.0
+"""So long after it has ended by itself a node may be about to come back."""
+UNCLAIMED_SECONDS = 60.0
+"""So old may a command be that nobody holds: its claim lasts half of it."""
+WAL_FIXED = (3, 51, 3)
+"""The first SQLite in which two connections cannot spoil the log that both reset."""
+LONGEST = 300
+"""Characters of a subject, and of a detail."""
+
+Ownership = Mapping[str, frozenset[int] | str | None]
+"""What a chong.toml says each node owns, None for everything; text says why that cannot be known."""
+
+
+class Kind(StrEnum):
+    DUPLICATE = "duplicate"
+    UNCOVERED = "uncovered"
+    ORPHAN = "orphan"
+    STUCK = "stuck"
+    UNCLAIMED = "unclaimed"
+    HELD = "held"
+    BROKEN = "broken"
+    CLOCK = "clock"
+    VERSIONS = "versions"
+    CONFIG = "config"
+    HOSTS = "hosts"
+    LIBRARY = "library"
+
+
+ADVICE: Mapping[str, str] = {
+    Kind.DUPLICATE: "give each bucket to one node by owned_buckets, and restart the others",
+    Kind.UNCOVERED: "start a node that owns them; their work waits until then",
+    Kind.ORPHAN: "start the node again, or look at them with chong ps",
+    Kind.STUCK: "look at the node's log and at chong tasks",
+    Kind.UNCLAIMED: "look whether the node is alive, with chong nodes, and at its log",
+    Kind.HELD: "release it with chong unhold when its reason is gone",
+    Kind.BROKEN: "mend the module, then chong reload on the node",
+    Kind.CLOCK: "set the clock of its machine, and keep it by NTP",
+    Kind.VERSIONS: "install one version of chong on all nodes",
+    Kind.CONFIG: "put the same chong.toml on every machine, and restart the node",
+    Kind.HOSTS: "one SQLite file is for one machine: use a PostgreSQL store for several",
+    Kind.LIBRARY: "upgrade SQLite to 3.51.3 or newer, and restart what uses it",
+}
+"""What to do about each kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A survey with what several checks want of it.
+
+    present: the nodes that live, or have ended so recently that they may be about to come back.
+    """
+
+    survey: Survey
+    owners: Owners
+    nodes: Mapping[str, NodeRecord]
+    present: frozenset[str]
+    configured: Ownership
+
+    @property
+    def live(self) -> Iterator[NodeRecord]:
+        return (node for node in self.survey.nodes if node.is_live)
+
+
+def findings(survey: Survey, configured: Ownership | None = None) -> list[Finding]:
+    """Everything that is wrong, by kind and subject; `configured` adds what this reader's chong.toml says."""
+    recent = survey.now - timedelta(seconds=RESTART_SECONDS)
+    present = frozenset(
+        node.node for node in survey.nodes if node.is_live or (node.ended_at is not None and node.ended_at > recent)
+    )
+    owners = owners_of(survey.deployment.num_buckets or 0, survey.declarations, survey.nodes, live=present)
+    scope = Scope(survey, owners, {node.node: node for node in survey.nodes}, present, configured or {})
+    return sorted(_short(finding) for check in _CHECKS for finding in check(scope))
+
+
+def _short(finding: Finding) -> Finding:
+    return Finding(finding.kind, _cut(finding.subject), _cut(finding.detail))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def _duplicates(scope: Scope) -> Iterator[Finding]:
+    for names, buckets in _by_owners(scope, scope.owners.declared).items():
+        if len(names) > 1:
+            said = ", ".join(name if name in scope.present else f"{name} (not alive)" for name in names)
+            yield Finding(Kind.DUPLICATE, f"buckets {format_buckets(buckets)}", f"declared by {said}")
+
+
+def _uncovered(scope: Scope) -> Iterator[Finding]:
+    if not scope.nodes:
+        return  # nobody has ever been here
+    for names, buckets in _by_owners(scope, scope.owners.of).items():
+        if not scope.present.intersection(names):
+            said = f"of {', '.join(names)}, which is not alive" if len(names) == 1 else "no owner is alive"
+            detail = said if names else "no node has declared them"
+            yield Finding(Kind.UNCOVERED, f"buckets {format_buckets(buckets)}", detail)
+
+
+def _by_owners(scope: Scope, owners: Callable[[int], tuple[str, ...]]) -> dict[tuple[str, ...], list[int]]:
+    grouped: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+    for bucket in range(scope.survey.deployment.num_buckets or 0):
+        grouped[owners(bucket)].append(bucket)
+    return grouped
+
+
+def _orphans(scope: Scope) -> Iterator[Finding]:
+    """What has stood still for long and has nobody: its node is gone, or it waits in a bucket that nobody runs."""
+    gone: defaultdict[str, list[OpenWork]] = defaultdict(list)
+    for work in scope.survey.work:
+        if not work.still:
+            continue
+        if work.node not in scope.present:
+            gone[f"node {work.node}"].append(work)
+        elif not work.status.is_run and not scope.present.intersection(scope.owners.of(work.bucket)):
+            gone["keyless work" if work.bucket is None else f"bucket {work.bucket}"].append(work)
+    for subject, works in gone.items():
+        oldest = min(works, key=lambda work: work.since)
+        tasks = _count(sum(work.still for work in works), "task")
+        why = "its node is not alive" if subject.startswith("node ") else "nobody who is alive owns it"
+        yield Finding(Kind.ORPHAN, subject, f"{tasks} without change, {oldest.task_id} since {_at(oldest)}: {why}")
+
+
+def _stuck(scope: Scope) -> Iterator[Finding]:
+    """Queued work of a living node that nothing keeps: no hold, no full node, no run before it."""
+    runs: defaultdict[str, int] = defaultdict(int)
+    busy: set[tuple[str, object]] = set()
+    for work in scope.survey.work:
+        if work.status.is_run:
+            runs[work.node] += work.tasks
+            busy |= {(work.node, work.bucket), (work.node, work.name)}
+    held = {(entry.node, entry.name) for entry in scope.survey.catalogue if entry.hold}
+    shut = {(hold.scope, hold.target) for hold in scope.survey.holds}
+    for work in scope.survey.work:
+        node = scope.nodes.get(work.node)
+        if work.status is not Status.QUEUED or not work.still or node is None or not node.is_live:
+            continue
+        if {(work.node, work.name), (work.node, EVERYTHING)} & held or _targets(work) & shut:
+            continue
+        most = node.limits.get("node")
+        is_full = most is not None and runs[work.node] >= most
+        if is_full or {(work.node, work.bucket), (work.node, work.name)} & busy:
+            continue
+        where = "without a key" if work.bucket is None else f"in bucket {work.bucket}"
+        subject = f"{work.name} {where} on {work.node}"
+        detail = f"{_count(work.still, 'task')} queued and none runs, {work.task_id} since {_at(work)}"
+        yield Finding(Kind.STUCK, subject, detail)
+
+
+def _targets(work: OpenWork) -> set[tuple[HoldScope, str]]:
+    return {(HoldScope.NAME, work.name), (HoldScope.BUCKET, str(work.bucket)), (HoldScope.NODE, work.node)}
+
+
+def _held(scope: Scope) -> Iterator[Finding]:
+    for hold in scope.survey.holds:
+        subject = hold.target if hold.scope is HoldScope.NAME else f"{hold.scope} {hold.target}"
+        yield Finding(Kind.HELD, subject, hold.text)
+
+
+def _unclaimed(scope: Scope) -> Iterator[Finding]:
+    for found in scope.survey.commands:
+        if scope.survey.now - found.since > timedelta(seconds=UNCLAIMED_SECONDS):
+            count = _count(found.commands, "command")
+            detail = (
+                f"{count} that nobody takes up, the oldest for {found.task_id} since {found.since:%Y-%m-%d %H:%M:%S}Z"
+            )
+            yield Finding(Kind.UNCLAIMED, f"node {found.node}", detail)
+
+
+def _definitions(scope: Scope) -> Iterator[Finding]:
+    for entry in scope.survey.catalogue:
+        node = scope.nodes.get(entry.node)
+        if node is None or not node.is_live:
+            continue  # what it last said of itself counts no more
+        if entry.hold:
+            what = "everything" if entry.name == EVERYTHING else entry.name
+            yield Finding(Kind.HELD, f"{what} on {entry.node}", entry.hold)
+        if entry.error:
+            yield Finding(Kind.BROKEN, f"{entry.name or entry.module} on {entry.node}", entry.error)
+
+
+def _clocks(scope: Scope) -> Iterator[Finding]:
+    for node in scope.live:
+        seconds = node.clock_ahead.total_seconds() if node.clock_ahead is not None else 0.0
+        if abs(seconds) > CLOCK_SECONDS:
+            side = "ahead of" if seconds > 0 else "behind"
+            yield Finding(Kind.CLOCK, f"node {node.node}", f"{abs(seconds):.1f} s {side} the store's clock")
+
+
+def _versions(scope: Scope) -> Iterator[Finding]:
+    by_version: defaultdict[str, list[str]] = defaultdict(list)
+    for node in scope.live:
+        by_version[node.version].append(node.node)
+    if len(by_version) > 1:
+        said = (f"{version} on {', '.join(names)}" for version, names in sorted(by_version.items()))
+        yield Finding(Kind.VERSIONS, "chong", "; ".join(said))
+
+
+def _configured(scope: Scope) -> Iterator[Finding]:
+    """What the file gives to each node against what the node has declared."""
+    number = scope.survey.deployment.num_buckets
+    declared: defaultdict[str, set[int]] = defaultdict(set)
+    for claim in scope.survey.declarations:
+        declared[claim.node].add(claim.bucket)
+    for name, owned in scope.configured.items():
+        subject = f"node {name}"
+        if isinstance(owned, str):
+            yield Finding(Kind.CONFIG, subject, owned)
+        elif name not in scope.nodes:
+            yield Finding(Kind.CONFIG, subject, "named in chong.toml, and has never been here")
+        elif _owned(owned, number) != _owned(declared[name], number):
+            said = f"{_told(owned, number)} by chong.toml, {_told(declared[name], number)} by its own declaration"
+            yield Finding(Kind.CONFIG, subject, f"owns {said}")
+    if scope.configured:
+        for node in scope.live:
+            if node.node not in scope.configured:
+                yield Finding(Kind.CONFIG, f"node {node.node}", "alive, and not named in chong.toml")
+
+
+def _owned(buckets: Collection[int] | None, number: int | None) -> frozenset[int]:
+    """Empty for a node without partition."""
+    return frozenset() if buckets is None or len(buckets) == number else frozenset(buckets)
+
+
+def _told(buckets: Collection[int] | None, number: int | None) -> str:
+    return format_buckets(_owned(buckets, number)) or "all"
+
+
+def _sqlite(scope: Scope) -> Iterator[Finding]:
+    survey = scope.survey
+    if survey.engine != "sqlite":
+        return
+    hosts = {node.boot_id: node.host for node in scope.live}
+    if len(hosts) > 1:
+        yield Finding(
+            Kind.HOSTS, "store", f"nodes of several machines use one SQLite file: {', '.join(hosts.values())}"
+        )
+    if _numbers(survey.engine_version) < WAL_FIXED:
+        yield Finding(
+            Kind.LIBRARY, f"SQLite {survey.engine_version}", "two connections may spoil a log that both reset"
+        )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdigit())
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def _at(work: OpenWork) -> str:
+    return f"{work.since:%Y-%m-%d %H:%M:%S}Z"
+
+
+_CHECKS: Iterable[Callable[[Scope], Iterator[Finding]]] = (
+    _duplicates,
+    _uncovered,
+    _orphans,
+    _stuck,
+    _unclaimed,
+    _held,
+    _definitions,
+    _clocks,
+    _versions,
+    _configured,
+    _sqlite,
+)

@@ -1,0 +1,64 @@
+"""Who owns each bucket, by the nodes' own declarations, and which of them are alive."""
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from chong.store.model import BucketDeclaration, NodeRecord
+
+
+class Cover(StrEnum):
+    OK = "OK"
+    DUPLICATE = "DUPLICATE"
+    UNCOVERED = "UNCOVERED"
+
+
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """Nodes by bucket, and the nodes without partition, which own every bucket and all keyless work."""
+
+    by_bucket: dict[int, list[str]]
+    everywhere: list[str]
+    live: frozenset[str]
+
+    def of(self, bucket: int | None) -> tuple[str, ...]:
+        return (*self.declared(bucket), *self.everywhere)
+
+    def declared(self, bucket: int | None) -> tuple[str, ...]:
+        """Without the nodes that own everything."""
+        return () if bucket is None else tuple(self.by_bucket.get(bucket, ()))
+
+    def live_owner(self, bucket: int | None) -> str | None:
+        return next((name for name in self.of(bucket) if name in self.live), None)
+
+    def state(self, bucket: int | None) -> Cover:
+        """A bucket is uncovered when nobody runs its work now, whoever has declared it."""
+        if self.live_owner(bucket) is None:
+            return Cover.UNCOVERED
+        # A node without partition beside others is a way to run, e.g. while one moves to a partition.
+        return Cover.DUPLICATE if len(self.declared(bucket)) > 1 else Cover.OK
+
+
+def owners_of(
+    num_buckets: int,
+    declared: Sequence[BucketDeclaration],
+    nodes: Sequence[NodeRecord],
+    *,
+    live: Collection[str] | None = None,
+) -> Owners:
+    """`live`: who counts as alive, where that is not those that the store has judged so."""
+    by_node: defaultdict[str, set[int]] = defaultdict(set)
+    for claim in declared:
+        by_node[claim.node].add(claim.bucket)
+    partitioned = {node for node, buckets in by_node.items() if len(buckets) < num_buckets}
+    by_bucket: defaultdict[int, list[str]] = defaultdict(list)
+    for node in sorted(partitioned):
+        for bucket in by_node[node]:
+            by_bucket[bucket].append(node)
+    known = {node.node for node in nodes} | set(by_node)
+    return Owners(
+        by_bucket=dict(by_bucket),
+        everywhere=sorted(known - partitioned),
+        live=frozenset(node.node for node in nodes if node.is_live) if live is None else frozenset(live),
+    )

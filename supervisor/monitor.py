@@ -1,0 +1,62 @@
+"""Looks over the whole deployment now and then, and keeps the store's alerts."""
+
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from chong.store.alert import AlertChanges
+from chong.store.contract import TaskStore
+from chong.store.errors import Refused, StoreError
+from chong.supervisor.checks import Ownership, findings
+
+QUIET_LOOKS = 2.5
+"""Looks without a finding after which its alert is over: one that fails, or is late, clears nothing."""
+
+
+def lead(before: datetime, store: datetime, after: datetime) -> timedelta:
+    """How far this clock is ahead of the store's at least, which was read between the two moments."""
+    return max(before - store, timedelta(0)) + min(after - store, timedelta(0))
+
+
+class Monitor:
+    """`look` is called in a thread of its own; `on_changes` and `on_error` must only hand over."""
+
+    def __init__(
+        self,
+        store: TaskStore,
+        term: str,
+        *,
+        every: float,
+        orphan_after: float,
+        configured: Ownership,
+        on_changes: Callable[[AlertChanges], None],
+        on_error: Callable[[Exception], None],
+    ) -> None:
+        self._store = store
+        self._term = term
+        self._every = every
+        self._orphan_after = timedelta(seconds=orphan_after)
+        self._configured = configured
+        self._on_changes = on_changes
+        self._on_error = on_error
+        self._event = uuid.uuid4().hex
+
+    def look(self) -> float:
+        """Look once; the seconds until the next time."""
+        try:
+            self._on_changes(self._report())
+        except (StoreError, Refused) as error:
+            self._on_error(error)
+        else:
+            # Only now: a report whose answer was lost is made again, and its changes are told after all.
+            self._event = uuid.uuid4().hex
+        return self._every
+
+    def _report(self) -> AlertChanges:
+        before = datetime.now(UTC)
+        survey = self._store.survey(still=self._orphan_after)
+        ahead = lead(before, survey.now, datetime.now(UTC))
+        self._store.report_clock(self._term, ahead)
+        found = findings(survey, self._configured)
+        quiet = timedelta(seconds=self._every * QUIET_LOOKS)
+        return self._store.report_findings(found, quiet=quiet, event_id=self._event)

@@ -1,0 +1,90 @@
+"""`doctor`, `alerts` and `ack` on a small deployment."""
+
+from datetime import timedelta
+
+import pytest
+from cli_world import S, World
+
+from chong.store.alert import Finding
+from chong.supervisor.checks import Kind
+
+
+@pytest.fixture
+def raised(world: World):
+    findings = [Finding("duplicate", "buckets 1-3", "by a, b"), Finding("clock", "node a", "2.5 s ahead")]
+    changes = world.store.report_findings(findings, quiet=timedelta(hours=1), event_id="1")
+    return {alert.kind: alert for alert in changes.raised}
+
+
+def kinds(answer):
+    return {row["kind"] for row in answer.json} - {Kind.LIBRARY}
+
+
+def test_doctor_tells_each_thing_in_one_line_with_what_to_do(world: World, chong):
+    """Exit 1; JSON has the same, by names."""
+    world.store.declare_buckets("node-a", frozenset(range(60)))
+    world.add_node("node-b", frozenset(range(59, 64)))
+    answer = chong("doctor")
+    line = next(line for line in answer.lines if line.startswith("duplicate"))
+    assert line.startswith("duplicate: buckets 59: declared by node-a, node-b; give each bucket to one node")
+    assert (answer.code, answer.err) == (1, "")
+    row = next(row for row in chong("doctor", "--json").json if row["kind"] == "duplicate")
+    assert set(row) == {"kind", "subject", "detail", "advice"}
+
+
+def test_doctor_counts_what_has_not_changed_for_as_long_as_it_is_asked(world: World, chong, tmp_path):
+    """By the option, by chong.toml, else ten minutes."""
+    with world.ago(120):
+        world.add_node("node-b", None, ttl=1)
+        world.add(node="node-b", status=S.QUEUED)
+    assert "orphan" not in kinds(chong("doctor", "--json"))
+    assert "orphan" in kinds(chong("doctor", "--orphan-after", "1m", "--json"))
+    (tmp_path / "chong.toml").write_text('orphan_after = "90s"\n')
+    assert "orphan" in kinds(chong("--config", str(tmp_path / "chong.toml"), "doctor", "--json"))
+
+
+def test_doctor_compares_the_nodes_of_the_configuration(world: World, chong, tmp_path):
+    """With what they have declared; another node's bad value ends nothing."""
+    file = tmp_path / "chong.toml"
+    file.write_text('[nodes.node-a]\nowned_buckets = "0-5"\n[nodes.other]\nowned_buckets = "x"\n')
+    rows = chong("--config", str(file), "--node", "node-a", "doctor", "--json").json
+    told = {row["subject"]: row["detail"] for row in rows if row["kind"] == "config"}
+    assert told["node node-a"] == "owns 0-5 by chong.toml, all by its own declaration"
+    assert f"{file}:4" in told["node other"]
+
+
+def test_alerts_are_listed_and_taken_on(world: World, chong, raised):
+    """By id, or by kind and subject; the first one who does so stands."""
+    del world
+    assert chong("ack", str(raised["clock"].id), "--as", "olga").code == 0
+    assert chong("ack", "duplicate", "buckets 1-3", "--as", "ann").out.endswith("acknowledged by ann\n")
+    assert chong("ack", "duplicate", "buckets", "1-3", "--as", "olga").out.endswith("acknowledged by ann\n")
+    rows = {row["kind"]: row for row in chong("alerts", "--json").json}
+    assert {kind: row["acknowledged_by"] for kind, row in rows.items()} == {"clock": "olga", "duplicate": "ann"}
+    assert len(chong("alerts").lines) == 3
+
+
+def test_alerts_that_are_over_are_shown_on_demand(world: World, chong, raised):
+    """They cannot be taken on any more."""
+    world.store.report_findings([], quiet=timedelta(0), event_id="2")
+    assert chong("alerts", "--json").json == []
+    assert len(chong("alerts", "--all", "--json").json) == 2
+    assert chong("ack", str(raised["clock"].id)).code == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("duplicat", "x"), 2, "did you mean duplicate?"),
+        (("what",), 2, "expected the ID of an alert, or a KIND and a SUBJECT"),
+        (("999",), 1, "no open alert 999"),
+        (("duplicate", "buckets 1-4"), 1, "did you mean buckets 1-3?"),
+        ((), 2, "ID | KIND SUBJECT"),
+    ],
+)
+def test_an_alert_that_is_not_there_is_told_in_one_line(world: World, chong, raised, words, code, said):
+    """With the nearest one."""
+    del world, raised
+    answer = chong("ack", *words)
+    assert (answer.code, answer.err.count("\n")) == (code, 1)
+    assert said in answer.err

@@ -1,0 +1,134 @@
+"""The operator's command: real processes, one at a time, for a limited time."""
+
+import json
+import shlex
+import sys
+import time
+
+import pytest
+from node_bench import children, descriptors, is_alive, wait_until
+
+from chong.supervisor import alert_hook
+from chong.supervisor.alert_hook import AlertHook
+
+MESSAGE = {"event": "raised", "subject": "名"}
+
+
+@pytest.fixture
+def world(tmp_path):
+    """Makes hooks that run a Python text; they may leave no process behind."""
+    before, made = children(), []
+
+    def make(text, **more):
+        failures = []
+        command = (
+            text if text.startswith("/") else f"{shlex.quote(sys.executable)} -c {shlex.quote(text)} {tmp_path}/out"
+        )
+        hook = AlertHook(command, on_failure=failures.append, **more)
+        made.append(hook)
+        return hook, failures, tmp_path / "out"
+
+    yield make
+    for hook in made:
+        hook.close()
+    assert children() - before == set()
+
+
+def drained(hook):
+    """All turns until there is nothing to do."""
+
+    def turned():
+        return hook.turn() == alert_hook.IDLE_SECONDS
+
+    wait_until(turned, "the end of all calls")
+
+
+WRITE = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read())"
+
+
+def test_each_alert_is_one_call_with_json_on_its_input(world):
+    """In the order in which they came."""
+    hook, failures, out = world(WRITE)
+    for number in range(3):
+        hook.put({**MESSAGE, "id": number})
+    drained(hook)
+    assert [json.loads(line) for line in out.read_text().splitlines()] == [{**MESSAGE, "id": n} for n in range(3)]
+    assert failures == []
+
+
+def test_putting_waits_for_nobody(world):
+    """Nor does a turn, whatever the command does."""
+    hook, _, _ = world("import time; time.sleep(600)")
+    began = time.monotonic()
+    for _ in range(10):
+        hook.put(MESSAGE)
+        hook.turn()
+    assert time.monotonic() - began < 20
+    assert len(children()) >= 1
+
+
+def test_a_command_that_hangs_is_killed_with_its_children(world):
+    """At its time; the next call follows."""
+    text = (
+        "import os, subprocess, sys, time; child = subprocess.Popen(['sleep', '600']);"
+        " open(sys.argv[1], 'w').write(f'{os.getpid()} {child.pid}'); time.sleep(600)"
+    )
+    hook, failures, out = world(text, seconds=2)
+    hook.put(MESSAGE)
+    drained(hook)
+    assert failures == ["it took longer than 2 s, and was killed"]
+    pids = [int(word) for word in out.read_text().split()]
+    wait_until(lambda: not any(map(is_alive, pids)), "the end of both")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("import sys; sys.exit(3)", "exit 3"),
+        ("import os; os.kill(os.getpid(), 9)", "exit 137"),
+        ("/no/such/program --here", "there is no program /no/such/program"),
+    ],
+)
+def test_a_command_that_fails_is_told(world, text, said):
+    """Once, with what is known of it."""
+    hook, failures, _ = world(text)
+    hook.put(MESSAGE)
+    drained(hook)
+    assert failures == [said]
+
+
+def test_the_command_does_not_see_chongs_variables(world, monkeypatch):
+    """They may hold the store's password; its own it has."""
+    monkeypatch.setenv("CHONG_DB", "postgresql://u:secret@h/d")
+    monkeypatch.setenv("PAGER_TOKEN", "token")
+    hook, _, out = world("import os, sys; open(sys.argv[1], 'w').write(repr(dict(os.environ)))")
+    hook.put(MESSAGE)
+    drained(hook)
+    assert "secret" not in out.read_text()
+    assert "PAGER_TOKEN" in out.read_text()
+
+
+def test_what_waits_is_bounded(world, monkeypatch):
+    """What comes then is told, and left out."""
+    monkeypatch.setattr(alert_hook, "WAITING", 2)
+    hook, failures, _ = world(WRITE)
+    for _ in range(3):
+        hook.put(MESSAGE)
+    assert len(failures) == 1
+
+
+def test_without_a_command_nothing_is_kept():
+    """Most deployments have none."""
+    hook = AlertHook(None, on_failure=lambda _: None)
+    hook.put(MESSAGE)
+    assert hook.turn() == alert_hook.IDLE_SECONDS
+
+
+def test_a_descriptor_is_never_left(world):
+    """Neither by calls nor by those that cannot start."""
+    hook, _, _ = world(WRITE)
+    before = descriptors()
+    for _ in range(3):
+        hook.put(MESSAGE)
+    drained(hook)
+    assert descriptors() == before

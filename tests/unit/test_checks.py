@@ -1,0 +1,234 @@
+"""What is wrong with a deployment, from one look at it."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from chong.store.buckets import parse_buckets
+from chong.store.model import BucketDeclaration, CatalogueEntry, Deployment, HoldScope, SharedHold
+from chong.store.specimens import START, node_record, task_id
+from chong.store.states import Status
+from chong.store.survey import OpenCommands, OpenWork, Survey
+from chong.supervisor.checks import ADVICE, LONGEST, Kind, findings
+
+LONG_AGO = START - timedelta(hours=1)
+CALM = Survey(
+    now=START,
+    engine="postgresql",
+    engine_version="16.2",
+    deployment=Deployment(8, 4, 1),
+    nodes=(),
+    declarations=(),
+    loads=(),
+    catalogue=(),
+    work=(),
+    commands=(),
+    holds=(),
+)
+
+
+def node(name, **facts):
+    return node_record(f"{name}.1", name, **({"is_live": True, "seen_at": START, "limits": {"node": 2}} | facts))
+
+
+def survey(nodes, declared=None, **more):
+    """`declared`: bucket lists by node."""
+    claims = [BucketDeclaration(b, name, START) for name, text in (declared or {}).items() for b in parse_buckets(text)]
+    return replace(CALM, nodes=tuple(nodes), declarations=tuple(claims), **more)
+
+
+def work(**facts):
+    plain = {"node": "a", "bucket": 1, "name": "t", "status": Status.QUEUED, "tasks": 1, "still": 1}
+    return OpenWork(**(plain | {"since": LONG_AGO, "task_id": task_id(1)} | facts))
+
+
+def found(seen, configured=None):
+    return [(one.kind, one.subject) for one in findings(seen, configured)]
+
+
+PAIR = {"a": "0-3", "b": "4-7"}
+DEAD = {"is_live": False, "seen_at": LONG_AGO}
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        CALM,
+        survey([node("a")]),
+        survey([node("a"), node("b")], PAIR),
+        survey([node("a"), node("b")], {"a": "0-3"}),
+        survey([node("a"), node("b")], {"a": "0-7", "b": "0-7"}),
+        survey([node("a"), node("b", is_live=False, ended_at=START - timedelta(seconds=30))], PAIR),
+    ],
+    ids=["empty", "one", "parted", "one without partition", "two without partition", "restarting"],
+)
+def test_a_sound_deployment_has_no_findings(seen):
+    """A node without partition covers all, and doubles nobody; a node that has just ended may be restarting."""
+    assert found(seen) == []
+
+
+def test_buckets_that_two_nodes_declare_are_one_finding():
+    """By who shares them; that one of them is not alive is told."""
+    (one,) = findings(
+        survey([node("a"), node("b", **DEAD)], {"a": "0-7", "b": "2-3,5"}, deployment=Deployment(9, 4, 1))
+    )[:1]
+    assert (one.kind, one.subject, one.detail) == ("duplicate", "buckets 2-3,5", "declared by a, b (not alive)")
+
+
+def test_buckets_without_a_living_owner_are_uncovered():
+    """Whether nobody has declared them or who has is gone."""
+    seen = survey([node("a"), node("b", **DEAD)], {"a": "0-3", "b": "4-5"})
+    assert [(one.subject, one.detail) for one in findings(seen)] == [
+        ("buckets 4-5", "of b, which is not alive"),
+        ("buckets 6-7", "no node has declared them"),
+    ]
+
+
+def test_a_node_that_ended_by_itself_long_ago_covers_nothing():
+    """It is not about to come back."""
+    seen = survey([node("a", is_live=False, ended_at=LONG_AGO)])
+    assert found(seen) == [("uncovered", "buckets 0-7")]
+
+
+def test_the_tasks_of_a_dead_node_are_one_orphan():
+    """With how many, and which has waited for the longest; what has changed lately is left out."""
+    works = (
+        work(node="b", bucket=4, still=3),
+        work(node="b", bucket=5, status=Status.RUNNING, since=LONG_AGO - timedelta(hours=1), task_id=task_id(7)),
+        work(node="b", bucket=6, still=0),
+    )
+    seen = survey([node("a"), node("b", **DEAD)], {"a": "0-3", "b": "4-7"}, work=works)
+    (one,) = [one for one in findings(seen) if one.kind == Kind.ORPHAN]
+    assert one.subject == "node b"
+    assert one.detail.startswith(f"4 tasks without change, {task_id(7)} since 2026-03-01 10:00:00Z")
+
+
+def test_waiting_work_in_a_bucket_that_nobody_runs_is_an_orphan():
+    """Its node lives, and owns other buckets by now; what runs is in the node's hands."""
+    seen = survey([node("a")], {"a": "0-3"}, work=(work(bucket=6), work(bucket=7, status=Status.RUNNING)))
+    assert ("orphan", "bucket 6") in found(seen)
+    assert ("orphan", "bucket 7") not in found(seen)
+
+
+def test_keyless_work_among_partitions_is_an_orphan():
+    """Only nodes without partition take it."""
+    seen = survey([node("a"), node("b")], PAIR, work=(work(bucket=None),))
+    assert ("orphan", "keyless work") in found(seen)
+
+
+@pytest.mark.parametrize(
+    ("more", "is_stuck"),
+    [
+        ({}, True),
+        ({"work": (work(still=0),)}, False),
+        ({"work": (work(status=Status.RETRYING),)}, False),
+        ({"work": (work(), work(name="u", status=Status.RUNNING))}, False),
+        ({"work": (work(), work(bucket=2, status=Status.PAUSED))}, False),
+        ({"work": (work(), work(bucket=2, name="u", status=Status.RUNNING))}, True),
+        ({"work": (work(), work(bucket=2, name="u", status=Status.RUNNING, tasks=2))}, False),
+        ({"catalogue": (CatalogueEntry(node="a", name="t", module="m", hold="why"),)}, False),
+        ({"catalogue": (CatalogueEntry(node="a", name="*", module="", hold="why"),)}, False),
+        ({"catalogue": (CatalogueEntry(node="b", name="t", module="m", hold="why"),)}, True),
+        ({"holds": (SharedHold(scope=HoldScope.NAME, target="t", by="olga"),)}, False),
+        ({"holds": (SharedHold(scope=HoldScope.BUCKET, target="1", by="olga"),)}, False),
+        ({"holds": (SharedHold(scope=HoldScope.NODE, target="a", by="olga"),)}, False),
+        ({"holds": (SharedHold(scope=HoldScope.NODE, target="b", by="olga"),)}, True),
+    ],
+)
+def test_a_queue_is_stuck_when_nothing_explains_its_rest(more, is_stuck):
+    """A run in its bucket or of its name, a full node, a hold, and a back-off explain it."""
+    assert (("stuck", "t in bucket 1 on a") in found(survey([node("a")], **({"work": (work(),)} | more)))) is is_stuck
+
+
+def test_commands_that_nobody_takes_up_are_told_after_a_minute():
+    """By the node whose they are."""
+    for age, expected in ((59, []), (61, [("unclaimed", "node a")])):
+        commands = (OpenCommands(node="a", commands=2, since=START - timedelta(seconds=age), task_id=task_id(1)),)
+        assert found(survey([node("a")], commands=commands)) == expected
+
+
+def test_what_is_held_on_every_node_is_told():
+    holds = (
+        SharedHold(scope=HoldScope.BUCKET, target="7", by="olga", reason="why"),
+        SharedHold(scope=HoldScope.NAME, target="t", by="olga"),
+        SharedHold(scope=HoldScope.NODE, target="a", by="olga"),
+    )
+    assert found(survey([node("a")], holds=holds)) == [("held", "bucket 7"), ("held", "node a"), ("held", "t")]
+
+
+def test_held_and_broken_definitions_of_living_nodes_are_told():
+    """A module without a name by its own; what a dead node said counts no more."""
+    entries = (
+        CatalogueEntry(node="a", name="t", module="m", hold="by olga: why"),
+        CatalogueEntry(node="a", name="", module="m.n", error="ImportError: no"),
+        CatalogueEntry(node="b", name="t", module="m", hold="by olga", error="x"),
+    )
+    seen = survey([node("a"), node("b", **DEAD)], catalogue=entries)
+    assert [(one.kind, one.subject, one.detail) for one in findings(seen)] == [
+        ("broken", "m.n on a", "ImportError: no"),
+        ("held", "t on a", "by olga: why"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ahead", "detail"), [(2.1, "2.1 s ahead of"), (-3600, "3600.0 s behind"), (2, None), (None, None)]
+)
+def test_a_clock_that_is_off_by_more_than_two_seconds_is_told(ahead, detail):
+    """Both ways; of a node that has not said it yet nothing is known."""
+    seen = survey([node("a", clock_ahead=None if ahead is None else timedelta(seconds=ahead))])
+    assert [one.detail for one in findings(seen)] == ([] if detail is None else [f"{detail} the store's clock"])
+
+
+def test_versions_apart_are_one_finding():
+    """Of living nodes."""
+    seen = survey([node("a"), node("b", version="0.2"), node("c", version="0.3", **DEAD), node("d")])
+    assert [(one.kind, one.detail) for one in findings(seen)] == [("versions", "0.1 on a, d; 0.2 on b")]
+
+
+def test_the_configured_nodes_are_compared_with_what_is_declared():
+    """Other buckets, nodes that never came, nodes that nobody named, and a table that cannot be read."""
+    configured = {"a": frozenset({0, 1}), "b": frozenset(range(4, 8)), "new": None, "odd": "chong.toml:3: no"}
+    seen = survey([node("a"), node("b"), node("c")], PAIR)
+    assert [(one.subject, one.detail) for one in findings(seen, configured)] == [
+        ("node a", "owns 0-1 by chong.toml, 0-3 by its own declaration"),
+        ("node c", "alive, and not named in chong.toml"),
+        ("node new", "named in chong.toml, and has never been here"),
+        ("node odd", "chong.toml:3: no"),
+    ]
+
+
+def test_owning_everything_is_the_same_said_in_two_ways():
+    """A full list of buckets is no partition."""
+    assert found(survey([node("a")]), {"a": frozenset(range(8))}) == []
+
+
+@pytest.mark.parametrize(
+    ("version", "is_told"), [("3.51.2", True), ("3.40.1", True), ("3.51.3", False), ("3.52.0", False)]
+)
+def test_a_sqlite_that_may_spoil_its_log_is_named(version, is_told):
+    """Of that database alone."""
+    seen = survey([node("a")], engine="sqlite", engine_version=version)
+    assert found(seen) == ([("library", f"SQLite {version}")] if is_told else [])
+    assert found(replace(seen, engine="postgresql")) == []
+
+
+def test_two_machines_on_one_sqlite_file_are_told():
+    """By the boot id: containers of one machine have several host names."""
+    seen = survey([node("a"), node("b", host="other")], engine="sqlite", engine_version="3.52.0")
+    assert found(seen) == []
+    other = replace(seen, nodes=(seen.nodes[0], replace(seen.nodes[1], boot_id="else")))
+    assert found(other) == [("hosts", "store")]
+    assert found(replace(other, engine="postgresql")) == []
+
+
+def test_subjects_and_details_are_bounded():
+    """65,536 buckets in a row of odd ones are not told one by one."""
+    odd = ",".join(map(str, range(1, 4000, 2)))
+    seen = survey([node("a"), node("b")], {"a": odd, "b": "1-3999"}, deployment=Deployment(4001, 4, 1))
+    assert all(len(one.subject) <= LONGEST and len(one.detail) <= LONGEST for one in findings(seen))
+
+
+def test_every_kind_has_its_advice():
+    """A finding says what to do."""
+    assert set(ADVICE) == set(Kind)
