@@ -81,7 +81,7 @@ def run(
             lease_seconds=LEASE_SECONDS,
             poll_seconds=POLL_SECONDS,
             breaker_crashes=None,
-            fires_schedules=False,
+            only_one_task=True,
             modules=config.value("tasks") or (),
             pass_env=config.value("pass_env") or (),
             state_dir=place / "state",

@@ -15,6 +15,8 @@ from chong.cli.values import read_duration, reads
 from chong.store.buckets import parse_buckets
 from chong.supervisor.control_client import ask_node
 from chong.supervisor.exits import Exit
+from chong.supervisor.submission import REASON_LIMIT, check_text
+from chong.worker.options import NAME_LIMIT
 
 _EVERYWHERE: tuple[Callable[..., Any], ...] = (
     click.option("--bucket", "buckets", metavar="LIST", callback=reads(parse_buckets), help="These, on all nodes."),
@@ -80,9 +82,19 @@ def _carry_out(
     if is_everywhere:
         change = replace(change, by=issued_by, timeout=timeout if wait else None)
         return hold_targets(call, change, buckets or frozenset(), named)
-    request = {"op": "unhold" if change.undo else "hold", "names": names, "by": issued_by or default_issuer()}
+    by = issued_by or default_issuer()
+    _check_words(names, by, change.reason)
+    request = {"op": "unhold" if change.undo else "hold", "names": names, "by": by}
     _ask(call, request | ({} if change.undo else {"reason": change.reason}), told)
     return Exit.DONE
+
+
+def _check_words(names: tuple[str, ...], by: str, reason: str | None) -> None:
+    for name in names:
+        check_text("task name", name, NAME_LIMIT)
+    check_text("--as", by, NAME_LIMIT)
+    if reason is not None:
+        check_text("--reason", reason, REASON_LIMIT)
 
 
 def _ask(call: Invocation, request: dict[str, Any], told: Callable[[Mapping[str, Any]], str]) -> None:

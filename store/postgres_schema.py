@@ -10,6 +10,7 @@ import psycopg
 from psycopg import errors
 
 from chong.store.errors import ConfigurationError, StoreUnavailable, TablesMissing
+from chong.store.partitions import keep_months
 from chong.store.postgres_session import Connection
 from chong.store.queries import load_script
 from chong.store.schema import OLDEST_CODE, SCHEMA_VERSION
@@ -75,6 +76,7 @@ def migrate(connection: Connection, label: str) -> list[int]:
 
 def _step(connection: Connection, version: int) -> None:
     connection.execute(cast("Any", load_script(STEPS[version])))
+    keep_months(connection)  # in the same transaction: nobody writes to a trail whose month is still being made
     connection.execute(
         "INSERT INTO deployment (only_row, schema_version, oldest_code) VALUES (1, %s, %s)"
         " ON CONFLICT (only_row)"

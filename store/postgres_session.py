@@ -141,6 +141,9 @@ def label_of(parts: Mapping[str, Any]) -> str:
 def translated(error: psycopg.Error, label: str) -> StoreError | Refused:
     """Chong's error for a driver's."""
     said = " ".join((error.diag.message_primary or str(error)).split())
+    if isinstance(error, errors.CheckViolation) and error.diag.constraint_name is None:
+        # Its month was made while it waited for the lock; the next try finds it.
+        return StoreUnavailable(f"store {label}: {said}")
     if isinstance(error, errors.DataError | errors.IntegrityError):
         return Refused(f"store {label}: a value cannot be stored: {said}")
     if isinstance(error, errors.ReadOnlySqlTransaction):

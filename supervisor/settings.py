@@ -21,7 +21,7 @@ class Settings:
     or the default that the property of the same name derives.
 
     worker_open_files: the soft limit of open files for workers, None for this process's own.
-    fires_schedules: whether definitions with `every` are run at their times.
+    only_one_task: whether it is there for one task alone: no definition with `every` is fired, no alert raised.
     configured: what the configuration file says that each node owns.
     """
 
@@ -38,7 +38,7 @@ class Settings:
     import_seconds: float = DEFAULTS["import_seconds"]
     modules: tuple[str, ...] = DEFAULTS["modules"]
     worker_open_files: int | None = None
-    fires_schedules: bool = True
+    only_one_task: bool = False
     pass_env: tuple[str, ...] = DEFAULTS["pass_env"]
     cgroup: str = DEFAULTS["cgroup"]
     keep_logs: float | None = DEFAULTS["keep_logs"]

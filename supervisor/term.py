@@ -190,7 +190,7 @@ class Term:
             self._last.callback(self._control.close)
             self.loop.call(self._processes.generations.begin)
             self.loop.call(self._look_after_directories)
-            if self._settings.fires_schedules:
+            if not self._settings.only_one_task:
                 self.loop.call(self.firings.look)
             self._close_in_time(self.tickers.bounding.close)
             self.tickers.bounding.start()

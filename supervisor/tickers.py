@@ -95,8 +95,7 @@ class Tickers:
             on_error=lambda error: loop.call(partial(log.warning, "check_failed", error=str(error))),
         )
         acts = (
-            ("chong-monitor", monitor.look),
-            ("chong-alerts", self.hook.turn),
+            *(() if settings.only_one_task else (("chong-monitor", monitor.look), ("chong-alerts", self.hook.turn))),
             ("chong-leases", self.keeper.renew),
             ("chong-sampler", sampler.sample),
             *retentions(

@@ -3,7 +3,8 @@
 import threading
 
 import pytest
-from cli_world import S, World, wait_until
+from cli_world import S, World
+from waiting import wait_until
 
 from chong.store.model import CatalogueEntry, HoldScope
 

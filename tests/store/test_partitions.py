@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from psycopg.rows import scalar_row
+from waiting import wait_until
 
+from chong.store.errors import StoreUnavailable
 from chong.store.ids import new_id
 from chong.store.partitions import Month, keep_months, month_of, months_ahead
 from chong.store.postgres import PostgresTaskStore
@@ -58,24 +60,56 @@ def test_an_id_lies_in_the_month_of_its_time(second):
     assert month_of("transitions_rest") is None
 
 
-def test_months_are_made_ahead_and_take_new_tasks(store, database):
-    """A second time changes nothing."""
+def id_in(moment: datetime) -> str:
+    digits = f"{int(moment.timestamp() * 1000):012x}"
+    return f"{digits[:8]}-{digits[8:]}-7000-8000-000000000001"
+
+
+def test_months_are_made_ahead_with_the_tables_and_take_new_tasks(store, database):
+    """Keeping them changes nothing then."""
     for _ in range(2):
-        store.upkeep()
         assert parts(database) == {"transitions_rest", *(month.table for month in months_ahead(NOW))}
+        store.upkeep()
     assert store.save_many([save_of(None, queued(id=new_id()))]) == [None]
     assert homes(database) == [Month.of(NOW).table]
 
 
-def test_what_lies_in_the_rest_moves_when_its_month_is_made(store, database):
+def test_what_lies_in_the_rest_moves_when_its_month_is_made(store, database, connection):
     """Nobody was there to make it in time; the trail is whole before and after."""
-    task = queued(id=new_id())
-    store.save_many([save_of(None, task)])
+    later = NOW + timedelta(days=400)
+    task = queued(id=id_in(later))
+    assert store.save_many([save_of(None, task)]) == [None]
     assert homes(database) == ["transitions_rest"]
     before = store.history(task.id)
-    store.upkeep()
-    assert homes(database) == [Month.of(NOW).table]
+    keep_months(connection, later)
+    assert homes(database) == [Month.of(later).table]
     assert store.history(task.id) == before
+
+
+def test_a_write_that_waits_while_its_month_is_made_is_told_to_try_again(store, database, connection):
+    """It was on its way to the rest, which must not take it any more."""
+    later = NOW + timedelta(days=400)
+    save = save_of(None, queued(id=id_in(later)))
+    told: list[str] = []
+
+    def write() -> None:
+        try:
+            store.save_many([save])
+        except StoreUnavailable as error:
+            told.append(str(error))
+
+    writer = Thread(target=write)
+    with connection.transaction():
+        connection.execute("LOCK TABLE transitions_rest IN SHARE ROW EXCLUSIVE MODE")
+        writer.start()
+        waiting = "SELECT 1 FROM pg_locks WHERE relation = 'transitions_rest'::regclass AND NOT granted"
+        wait_until(lambda: column(database, waiting), "the write")
+        keep_months(connection, later)
+    writer.join(30)
+    (line,) = told
+    assert "violates partition constraint" in line
+    assert store.save_many([save]) == [None]
+    assert homes(database) == [Month.of(later).table]
 
 
 def test_a_month_goes_when_it_is_over_and_empty(store, database, connection):
@@ -83,8 +117,7 @@ def test_a_month_goes_when_it_is_over_and_empty(store, database, connection):
     past = NOW - timedelta(days=400)
     keep_months(connection, past)
     old = {month.table for month in months_ahead(past)}
-    digits = f"{int(past.timestamp() * 1000):012x}"
-    kept = stored_end(store, id=f"{digits[:8]}-{digits[8:]}-7000-8000-000000000001")
+    kept = stored_end(store, id=id_in(past))
     store.upkeep()
     assert parts(database) & old == {Month.of(past).table}
     (record,) = store.prunable(timedelta(0))
@@ -93,9 +126,13 @@ def test_a_month_goes_when_it_is_over_and_empty(store, database, connection):
     assert parts(database) & old == set()
 
 
-def test_several_supervisors_may_keep_them_at_once(database):
+def test_several_supervisors_may_keep_them_at_once(database, connection):
     """One makes a month, the others find it."""
     stores = [PostgresTaskStore(database) for _ in range(4)]
+    for store in stores:
+        store.nodes()  # the tables are there
+    for month in months_ahead(NOW):
+        connection.execute(f"DROP TABLE {month.table}")
     faults: list[BaseException] = []
 
     def keep(store: PostgresTaskStore) -> None:

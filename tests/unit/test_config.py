@@ -23,7 +23,7 @@ from chong.supervisor.keys import FIELDS, KEYS, SHARED
 from chong.supervisor.oneline import one_line
 from chong.supervisor.settings import Settings
 
-INNER = {"configured", "worker_open_files", "fires_schedules"}
+INNER = {"configured", "worker_open_files", "only_one_task"}
 """Fields of the settings that nobody sets from outside."""
 FLEET = """\
 num_buckets = 64
