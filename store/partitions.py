@@ -61,7 +61,7 @@ def keep_months(connection: Connection, now: datetime | None = None) -> None:
     standing = _standing(connection)
     for month in months_ahead(now):
         if month.table not in standing:
-            _make(connection, month)
+            make_month(connection, month)
     for table in standing:
         past = month_of(table)
         if past is not None and past < Month.of(now):
@@ -77,7 +77,7 @@ def _standing(connection: Connection) -> list[str]:
     return [row["name"] for row in rows]
 
 
-def _make(connection: Connection, month: Month) -> None:
+def make_month(connection: Connection, month: Month) -> None:
     """Beside the others, filled from the rest, then joined: only the last step keeps others waiting."""
     names = {"part": sql.Identifier(month.table), "low": month.first_id, "high": month.next.first_id}
     try:

@@ -14,7 +14,7 @@ from waiting import wait_until
 
 from chong.store.errors import StoreUnavailable
 from chong.store.ids import new_id
-from chong.store.partitions import Month, keep_months, month_of, months_ahead
+from chong.store.partitions import Month, keep_months, make_month, month_of, months_ahead
 from chong.store.postgres import PostgresTaskStore
 from chong.store.postgres_session import Connection
 from chong.store.specimens import queued, save_of, stored_end
@@ -104,7 +104,7 @@ def test_a_write_that_waits_while_its_month_is_made_is_told_to_try_again(store, 
         writer.start()
         waiting = "SELECT 1 FROM pg_locks WHERE relation = 'transitions_rest'::regclass AND NOT granted"
         wait_until(lambda: column(database, waiting), "the write")
-        keep_months(connection, later)
+        make_month(connection, Month.of(later))
     writer.join(30)
     (line,) = told
     assert "violates partition constraint" in line
