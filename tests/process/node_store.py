@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from chong.store.contract import TaskStore
+from chong.store.contract import Bell, TaskStore
 from chong.store.errors import StoreUnavailable
 
 
@@ -22,6 +22,10 @@ class Fickle:
         self.calls: Counter[str] = Counter()
         self.failed = 0
         self.lost: Counter[str] = Counter()
+
+    def bell(self, node: str) -> Bell | None:
+        """It never fails."""
+        return self._store.bell(node)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         method = getattr(self._store, name)
