@@ -28,6 +28,15 @@ def options_text(options: Mapping[str, Any]) -> str:
     return " ".join(said)
 
 
+def memory_limit_text(options: Mapping[str, Any]) -> str | None:
+    """How much memory a run of the definition may have, "256MiB"; None without a limit."""
+    size = options.get("memory")
+    if not isinstance(size, int):
+        return None
+    text = _size(size)
+    return f"{text}iB" if text[-1].isalpha() else f"{text} bytes"
+
+
 def _option(name: str, value: object) -> str:
     if isinstance(value, bool):
         return name if value else f"no {name}"

@@ -8,9 +8,9 @@ from chong.cli.render import block, json_text, sheet
 from chong.cli.standing import Standing, mark_of
 from chong.cli.taskrow import progress_text, ran_for
 from chong.cli.times import ago, span, stamp
-from chong.store.model import Command, StopMoments, TaskSnapshot
+from chong.store.model import Command, Failure, StopMoments, TaskSnapshot
 from chong.store.states import Status
-from chong.supervisor.verdict import signal_name
+from chong.supervisor.verdict import OOM, signal_name
 
 Fact = tuple[str, str | None]
 _MEBIBYTE = 1024 * 1024
@@ -23,16 +23,17 @@ def fact_lines(
     reason: str | None,
     now: datetime,
     *,
+    memory_limit: str | None,
     colour: bool,
 ) -> list[str]:
-    """`reason`: of its last change of state."""
+    """`reason`: of its last change of state. `memory_limit`: as its definition says now."""
     groups: list[tuple[str, list[Fact]]] = [
         (f"task {task.id}", _identity(task, standing, now)),
         ("state", _state(task, standing, reason, now)),
         ("attempt", _attempt(task, now)),
         ("stop", [] if task.stop is None else _stop(task, task.stop)),
         ("commands", [(command.action.value, _command(command)) for command in commands]),
-        ("failure", _failure(task)),
+        ("failure", _failure(task, memory_limit)),
     ]
     lines = sheet(groups, colour=colour)
     if task.failure is not None and task.failure.traceback:
@@ -145,9 +146,16 @@ def _command(command: Command) -> str:
     return f"{text}: {'claimed by ' + command.claimed_by if command.claimed_by else 'not yet taken up'}"
 
 
-def _failure(task: TaskSnapshot) -> list[Fact]:
+def _failure(task: TaskSnapshot, memory_limit: str | None) -> list[Fact]:
     failure = task.failure
     if failure is None:
         return []
     facts: list[Fact] = [("kind", failure.kind.value), ("cause", failure.cause), ("message", failure.message)]
+    if memory_limit is not None and _wanted_memory(failure):
+        facts.append(("memory limit", f"{memory_limit} (as the task is defined now)"))
     return facts
+
+
+def _wanted_memory(failure: Failure) -> bool:
+    """Libraries have a MemoryError of their own, like numpy's _ArrayMemoryError."""
+    return failure.cause == OOM or failure.cause.endswith("MemoryError")

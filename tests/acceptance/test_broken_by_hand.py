@@ -40,7 +40,11 @@ def row(node: Supervised, task_id: str) -> str:
         ("exits", "exception SystemExit: no way", {"kind": "exception", "cause": "SystemExit"}),
         ("leaves", "crashed exit code 7: the worker ended with exit code 7 and no result", {"exit code": "7"}),
         ("segfaults", "crashed SIGSEGV: the worker was ended by signal 11", {"exit signal": "11 (SIGSEGV)"}),
-        ("hungry", "exception MemoryError", {"cause": "MemoryError"}),
+        (
+            "hungry",
+            "exception MemoryError",
+            {"cause": "MemoryError", "memory limit": "512MiB (as the task is defined now)"},
+        ),
         (
             "slow",
             "timeout, forced by SIGTERM: the task ran longer than its timeout of 0.3 s",
