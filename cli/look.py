@@ -95,8 +95,7 @@ def show(call: Invocation, part: str, *, as_json: bool) -> None:
         limit = _memory_limit(reached.store, task)
     if as_json:
         return print_json({**_row(task, standing), "commands": commands, "hold": standing.hold})
-    reason = trail[-1].reason if trail else None
-    lines = fact_lines(task, commands, standing, reason, utc_now(), memory_limit=limit, colour=shows_colour())
+    lines = fact_lines(task, commands, standing, trail, utc_now(), memory_limit=limit, colour=shows_colour())
     return print_lines(lines)
 
 

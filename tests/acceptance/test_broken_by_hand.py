@@ -78,6 +78,38 @@ def test_what_does_not_heed_a_stop_says_that_it_was_forced(broken: Supervised, n
     assert end in row(broken, task_id)
 
 
+def test_a_forced_end_with_an_exit_code_is_no_riddle(broken: Supervised):
+    """An interruptible task was interrupted by a signal, and then ended by itself."""
+    task_id = broken.submit("broken.interrupted")
+    wait_until(lambda: broken.task(task_id).progress, "its first checkpoint")
+    end = "forced: ended by itself after SIGTERM, asked by olga: it hangs"
+    answer = broken.cli("stop", task_id, "--wait", "--as", "olga", "--reason", "it hangs")
+    assert f": stopped, {end}, effective " in answer.out
+    told = facts(broken, task_id)
+    assert (told["end"], told["exit code"]) == (end, "0")
+    assert told["forced"] == "yes, SIGTERM was needed; it bore that and ended by itself with exit code 0"
+    assert end in row(broken, task_id)
+
+
+def test_a_result_in_spite_of_a_stop_is_told(broken: Supervised):
+    """The word `succeeded` alone would hide that somebody wanted something else."""
+    task_id = broken.submit("broken.stubborn")
+    wait_until(lambda: broken.task(task_id).progress, "its first checkpoint")
+    answer = broken.cli("stop", task_id, "--wait", "--as", "olga", "--reason", "it hangs")
+    end = "result in spite of a stop, asked by olga: it hangs"
+    assert (answer.code, answer.err) == (0, "")
+    assert f": succeeded, {end}, effective " in answer.out
+    assert (facts(broken, task_id)["status"], facts(broken, task_id)["end"]) == ("succeeded", end)
+    assert end in row(broken, task_id)
+
+
+def test_a_result_that_came_after_the_time_out_is_told(broken: Supervised):
+    """It counts, and it was late."""
+    task_id = broken.submit("broken.belated")
+    assert broken.end_of(task_id).status is S.SUCCEEDED
+    assert facts(broken, task_id)["timeout"] == "was over before the result came"
+
+
 def test_what_was_killed_from_outside_says_that_nobody_here_asked(broken: Supervised):
     """So that the search goes on elsewhere."""
     task_id = broken.submit("broken.waits")
