@@ -112,7 +112,8 @@ def _memory_limit(store: TaskStore, task: TaskSnapshot) -> str | None:
 def history(call: Invocation, part: str, *, as_json: bool) -> None:
     """Show the audit trail of one task.
 
-    The text form also has the notes, which change no state. Times are UTC.
+    The text form also has the notes, which change no state. Versions rise, and an adoption, which is a note, takes one
+    as well. Times are UTC.
     """
     with reach(call) as reached:
         task = find_one(reached.store, part)
