@@ -5,7 +5,7 @@ from dataclasses import replace
 import click
 
 from chong.cli.coverage import BucketRow, Cover, bucket_rows, owners_of
-from chong.cli.definition import options_text
+from chong.cli.definition import error_text, options_text
 from chong.cli.invocation import Invocation
 from chong.cli.option import json_option
 from chong.cli.reach import reach
@@ -152,8 +152,9 @@ def _node_cells(node: NodeRecord, declared: list[int] | None) -> list[Cell | str
 def tasks(call: Invocation, *, node: str | None, as_json: bool) -> None:
     """Show the task definitions of each node, with holds and errors.
 
-    OPTIONS are those that are not the default. A name in brackets is a module that could not be imported. ERROR
-    says why, or which definition was refused, or why a task has no schedule.
+    OPTIONS are those that are not the default. ERROR begins with what it costs: a module "not imported", its name in
+    brackets; a task "not served", because its definition is refused; or one that is "served, but" not by its schedule,
+    or beside another definition that is refused.
     """
     with reach(call) as reached:
         entries = reached.store.catalogue(node)
@@ -164,7 +165,7 @@ def _task_cells(entry: CatalogueEntry) -> list[Cell | str]:
     options = options_text(entry.options)
     parameters = str(entry.options.get("parameters", ""))
     hold = Cell(entry.hold or "", "wait" if entry.hold else None)
-    error = Cell(entry.error or "", "bad" if entry.error else None)
+    error = Cell(error_text(entry) or "", "bad" if entry.error else None)
     return [entry.node, entry.name, parameters, options, entry.module, hold, error]
 
 

@@ -140,13 +140,16 @@ def test_a_module_that_does_not_import_is_told_where_its_task_is_missed(broken: 
     missed = broken.cli("submit", "broken.unknown")
     assert (missed.code, missed.err.count("\n")) == (1, 1)
     assert "module broken_import_tasks failed: ModuleNotFoundError: No module named 'no_such_library'" in missed.err
-    assert "(broken_import_tasks)" in broken.cli("tasks").out
+    (line,) = [line for line in broken.cli("tasks").out.splitlines() if "(broken_import_tasks)" in line]
+    assert "not imported: ModuleNotFoundError: No module named 'no_such_library' (" in line
 
 
 def test_a_name_that_is_defined_twice_is_told(broken: Supervised):
     """By both places; the first one's task runs."""
     (line,) = [line for line in broken.cli("tasks").out.splitlines() if "broken.raises" in line]
-    assert re.search(r"broken_twin_tasks:\d+ \(\w+\) is refused: .* that of broken_tasks:\d+ \(\w+\) stays", line)
+    assert re.search(
+        r"served, but broken_twin_tasks:\d+ \(\w+\) is refused: .* that of broken_tasks:\d+ \(\w+\) stays", line
+    )
 
 
 def test_a_run_whose_supervisor_is_gone_does_not_look_as_if_it_ran(place: Supervised):
