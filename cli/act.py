@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from chong.cli import candidates
 from chong.cli.candidates import names, open_ids
 from chong.cli.ending import one_line
 from chong.cli.filters import Filter, filtered
@@ -27,7 +28,9 @@ from chong.supervisor.submission import Submission
 
 @click.command()
 @click.argument("name", shell_complete=names())
-@click.option("--key", help="Key that the task works for; decides its bucket.")
+@click.option(
+    "--key", shell_complete=candidates.kept(candidates.keys), help="Key that the task works for; decides its bucket."
+)
 @click.option("-p", "assignments", metavar="NAME=VALUE", multiple=True, help="A parameter: JSON, else text.")
 @click.option("--params", metavar="JSON", help="All parameters as a JSON object; -p adds to it.")
 @click.option("--unique", metavar="KEY", help="Refuse while an unfinished task has the same unique key.")
@@ -112,7 +115,13 @@ _ASKING: tuple[Callable[..., Any], ...] = (
         "--timeout", default="60s", show_default=True, callback=reads(read_duration), help="How long to wait."
     ),
     click.option("--reason", help="Why; kept with the task."),
-    click.option("--as", "issued_by", metavar="WHO", help="Who asks; default USER@HOST."),
+    click.option(
+        "--as",
+        "issued_by",
+        metavar="WHO",
+        shell_complete=candidates.values(candidates.issuers),
+        help="Who asks; default USER@HOST.",
+    ),
     click.pass_obj,
 )
 

@@ -15,7 +15,13 @@ from chong.supervisor.control_client import ask_node
 @click.command()
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=candidates.names())
 @click.option("--reason", help="Why; shown with the tasks that wait.")
-@click.option("--as", "issued_by", metavar="WHO", help="Who asks; default USER@HOST.")
+@click.option(
+    "--as",
+    "issued_by",
+    metavar="WHO",
+    shell_complete=candidates.values(candidates.issuers),
+    help="Who asks; default USER@HOST.",
+)
 @click.pass_obj
 def hold(call: Invocation, *, names: tuple[str, ...], reason: str | None, issued_by: str | None) -> None:
     """Let tasks of a name wait on this node.
@@ -28,7 +34,13 @@ def hold(call: Invocation, *, names: tuple[str, ...], reason: str | None, issued
 
 @click.command()
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=candidates.names(held=True))
-@click.option("--as", "issued_by", metavar="WHO", help="Who asks; default USER@HOST.")
+@click.option(
+    "--as",
+    "issued_by",
+    metavar="WHO",
+    shell_complete=candidates.values(candidates.issuers),
+    help="Who asks; default USER@HOST.",
+)
 @click.pass_obj
 def unhold(call: Invocation, *, names: tuple[str, ...], issued_by: str | None) -> None:
     """Let tasks of a held name start again on this node.

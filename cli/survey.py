@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import click
 
+from chong.cli import candidates
 from chong.cli.coverage import BucketRow, Cover, bucket_rows, owners_of
 from chong.cli.definition import error_text, options_text
 from chong.cli.invocation import Invocation
@@ -146,7 +147,7 @@ def _node_cells(node: NodeRecord, declared: list[int] | None) -> list[Cell | str
 
 
 @click.command()
-@click.option("--node", help="Only the definitions of this node.")
+@click.option("--node", shell_complete=candidates.kept(candidates.nodes), help="Only the definitions of this node.")
 @json_option
 @click.pass_obj
 def tasks(call: Invocation, *, node: str | None, as_json: bool) -> None:

@@ -207,6 +207,7 @@ class TestCompletion:
         (tmp_path / "chong").chmod(0o755)
         text = (
             'eval "$(chong completion bash)"; COMP_WORDS=(chong hist); COMP_CWORD=1; '
+            'COMP_LINE="chong hist"; COMP_POINT=10; '
             '_chong_completion chong; echo "${COMPREPLY[@]}"'
         )
         env = clean_environment(tmp_path) | {"PATH": f"{tmp_path}:/usr/bin:/bin"}
