@@ -6,11 +6,12 @@ from typing import Any
 
 import click
 
+from chong.cli import candidates
 from chong.cli.candidates import names, open_ids
 from chong.cli.ending import one_line
 from chong.cli.filters import Filter, filtered
 from chong.cli.invocation import Invocation
-from chong.cli.option import json_option
+from chong.cli.option import issuer_option, json_option
 from chong.cli.reach import reach
 from chong.cli.request import Request, carry_out, default_issuer, targets
 from chong.cli.screen import print_json, remark
@@ -27,7 +28,9 @@ from chong.supervisor.submission import Submission
 
 @click.command()
 @click.argument("name", shell_complete=names())
-@click.option("--key", help="Key that the task works for; decides its bucket.")
+@click.option(
+    "--key", shell_complete=candidates.kept(candidates.keys), help="Key that the task works for; decides its bucket."
+)
 @click.option("-p", "assignments", metavar="NAME=VALUE", multiple=True, help="A parameter: JSON, else text.")
 @click.option("--params", metavar="JSON", help="All parameters as a JSON object; -p adds to it.")
 @click.option("--unique", metavar="KEY", help="Refuse while an unfinished task has the same unique key.")
@@ -112,7 +115,7 @@ _ASKING: tuple[Callable[..., Any], ...] = (
         "--timeout", default="60s", show_default=True, callback=reads(read_duration), help="How long to wait."
     ),
     click.option("--reason", help="Why; kept with the task."),
-    click.option("--as", "issued_by", metavar="WHO", help="Who asks; default USER@HOST."),
+    issuer_option,
     click.pass_obj,
 )
 

@@ -22,7 +22,7 @@ PATIENCE = 1.0
 """Seconds after which the store counts as away."""
 MOST = 100
 """So many of the newest are more than anybody reads."""
-_WORD = re.compile(r"[\w.:-]+\Z", re.ASCII)
+_WORD = re.compile(r"[\w.:@-]+\Z", re.ASCII)
 """What no shell takes for anything but a word."""
 
 Complete = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
@@ -87,6 +87,61 @@ def open_ids() -> Complete:
         return RUNS | WAITING
 
     return ids(choose)
+
+
+def values(found: "Callable[[], Iterable[str]]") -> Complete:
+    """Of words that need no store."""
+
+    def complete(_: click.Context, __: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+        from click.shell_completion import CompletionItem  # noqa: PLC0415
+
+        return [CompletionItem(word) for word in found() if word.startswith(incomplete)]
+
+    return complete
+
+
+def statuses() -> "Iterable[str]":
+    from chong.store.states import Status  # noqa: PLC0415
+
+    return Status
+
+
+def issuers() -> "Iterable[str]":
+    from chong.cli.request import default_issuer  # noqa: PLC0415
+
+    return [default_issuer()]
+
+
+def kept(found: "Callable[[TaskStore], Iterable[str | None]]") -> Complete:
+    """Of words that stand in the store, each once."""
+
+    def look(_: "Invocation", store: "TaskStore", incomplete: str) -> "Iterator[CompletionItem]":
+        from click.shell_completion import CompletionItem  # noqa: PLC0415
+
+        for word in dict.fromkeys(found(store)):
+            if word is not None and word.startswith(incomplete):
+                yield CompletionItem(word)
+
+    return _asked(look)
+
+
+def nodes(store: "TaskStore") -> "Iterable[str]":
+    return (node.node for node in store.nodes())
+
+
+def defined(store: "TaskStore") -> "Iterable[str]":
+    """Names of definitions, wherever they are."""
+    return (entry.name for entry in store.catalogue() if entry.options)
+
+
+def tags(store: "TaskStore") -> "Iterable[str]":
+    return (tag for entry in store.catalogue() for tag in entry.options.get("tags", ()))
+
+
+def keys(store: "TaskStore") -> "Iterable[str | None]":
+    from chong.store.query import TaskQuery  # noqa: PLC0415
+
+    return (task.bucket_key for task in store.query(TaskQuery(limit=MOST)))
 
 
 def names(*, held: bool = False) -> Complete:

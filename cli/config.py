@@ -8,7 +8,7 @@ from chong.cli.render import Column
 from chong.cli.screen import print_json, print_lines, print_table, remark
 from chong.store.errors import ConfigurationError
 from chong.supervisor.config import Config, configured, read
-from chong.supervisor.configcheck import alarms, faults
+from chong.supervisor.configcheck import FileCheck
 from chong.supervisor.configfile import ConfigFile, load
 from chong.supervisor.effective import effective
 from chong.supervisor.exits import Exit
@@ -43,12 +43,11 @@ def check(call: Config, file: str | None) -> Exit:
     found = call.chosen_file() if file is None else load(read(CONFIG, "FILE", file).value)
     if found is None:
         raise ConfigurationError(f"expected a FILE, --config or {CONFIG.variable}: no file lies in its usual place")
-    wrong = list(faults(found))
+    look = FileCheck(found)
+    wrong, alarming = list(look.faults()), list(look.alarms())
+    print_lines(map(one_line, [*wrong, *alarming] or [_praise(found)]))
     if wrong:
-        print_lines(map(one_line, wrong))
         return Exit.USAGE
-    alarming = list(alarms(found))
-    print_lines(map(one_line, alarming or [_praise(found)]))
     return Exit.REFUSED if alarming else Exit.DONE
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from chong.store.model import CatalogueEntry
 from chong.store.view import as_json
 from chong.worker.options import Options
 
@@ -26,6 +27,24 @@ def options_text(options: Mapping[str, Any]) -> str:
     if options.get("exec"):
         said.append("(not forked: threads at import)")
     return " ".join(said)
+
+
+def error_text(entry: CatalogueEntry) -> str | None:
+    """What is wrong with it, after what that costs: all of a module, one task, or only a part of what a task says."""
+    if entry.error is None or not entry.module:  # without a module it is a hold of what nothing defines
+        return entry.error
+    if entry.name.startswith("("):
+        return f"not imported: {entry.error}"
+    return f"served, but {entry.error}" if entry.options else f"not served: {entry.error}"
+
+
+def memory_limit_text(options: Mapping[str, Any]) -> str | None:
+    """How much memory a run of the definition may have, "256MiB"; None without a limit."""
+    size = options.get("memory")
+    if not isinstance(size, int):
+        return None
+    text = _size(size)
+    return f"{text}iB" if text[-1].isalpha() else f"{text} bytes"
 
 
 def _option(name: str, value: object) -> str:

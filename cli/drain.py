@@ -3,6 +3,7 @@
 import click
 
 from chong.cli.invocation import Invocation
+from chong.cli.option import issuer_option
 from chong.cli.shared_hold import Change, hold_targets
 from chong.cli.values import read_duration, reads
 from chong.supervisor.exits import Exit
@@ -14,7 +15,7 @@ from chong.supervisor.exits import Exit
 @click.option("--reason", help="Why; shown with the tasks that wait.")
 @click.option("--wait", is_flag=True, help="Wait until the node, if it is live, keeps to it.")
 @click.option("--timeout", default="60s", show_default=True, callback=reads(read_duration), help="How long to wait.")
-@click.option("--as", "issued_by", metavar="WHO", help="Who asks; default USER@HOST.")
+@issuer_option
 @click.pass_obj
 def drain(
     call: Invocation, *, node: str, undo: bool, reason: str | None, wait: bool, timeout: float, issued_by: str | None

@@ -45,8 +45,14 @@ def _head(failure: Failure) -> str:
 
 
 def _after_result(task: TaskSnapshot) -> str | None:
+    """What does not show in the status: an odd exit, and a stop that came to nothing."""
+    facts = []
     left = exit_text(task)
-    return None if left is None or task.exit_code == 0 else f"{left} after its result"
+    if left is not None and task.exit_code != 0:
+        facts.append(f"{left} after its result")
+    if task.stop is not None:
+        facts.append(f"result in spite of a stop, {_asked(task.stop)}")
+    return ", ".join(facts) or None
 
 
 def _failed(task: TaskSnapshot, failure: Failure) -> str:
@@ -63,15 +69,20 @@ def _failed(task: TaskSnapshot, failure: Failure) -> str:
 
 
 def _stopped(task: TaskSnapshot, stop: StopMoments) -> str:
-    who = f"asked by {stop.by}"
-    facts = [*_force(task), f"{who}: {stop.reason}" if stop.reason else who]
+    facts = [*_force(task), _asked(stop)]
     if task.failure is not None:
         facts.append(f"after {cause_text(task.failure)}")
     return ", ".join(facts)
 
 
+def _asked(stop: StopMoments) -> str:
+    return f"asked by {stop.by}: {stop.reason}" if stop.reason else f"asked by {stop.by}"
+
+
 def _force(task: TaskSnapshot) -> list[str]:
-    """With the signal that did it, unless the task caught that and ended by itself."""
+    """With the signal that did it. An exit code beside it: the task bore SIGTERM, since nothing bears SIGKILL."""
     if not task.forced:
         return []
-    return ["forced" if task.exit_signal is None else f"forced by {signal_name(task.exit_signal)}"]
+    if task.exit_signal is not None:
+        return [f"forced by {signal_name(task.exit_signal)}"]
+    return ["forced" if task.exit_code is None else "forced: ended by itself after SIGTERM"]

@@ -1,5 +1,6 @@
 """All that is known about one task, in groups."""
 
+import itertools
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -8,11 +9,13 @@ from chong.cli.render import block, json_text, sheet
 from chong.cli.standing import Standing, mark_of
 from chong.cli.taskrow import progress_text, ran_for
 from chong.cli.times import ago, span, stamp
-from chong.store.model import Command, StopMoments, TaskSnapshot
+from chong.store.model import Command, Failure, StopMoments, TaskSnapshot, Transition
 from chong.store.states import Status
-from chong.supervisor.verdict import signal_name
+from chong.supervisor.verdict import OOM, signal_name
 
 Fact = tuple[str, str | None]
+TIMEOUT = "timeout"
+"""The reason of a change by which a run is ended that has had its time."""
 _MEBIBYTE = 1024 * 1024
 
 
@@ -20,19 +23,20 @@ def fact_lines(
     task: TaskSnapshot,
     commands: Sequence[Command],
     standing: Standing,
-    reason: str | None,
+    trail: Sequence[Transition],
     now: datetime,
     *,
+    memory_limit: str | None,
     colour: bool,
 ) -> list[str]:
-    """`reason`: of its last change of state."""
+    """`trail`: all its changes of state. `memory_limit`: as its definition says now."""
     groups: list[tuple[str, list[Fact]]] = [
         (f"task {task.id}", _identity(task, standing, now)),
-        ("state", _state(task, standing, reason, now)),
-        ("attempt", _attempt(task, now)),
+        ("state", _state(task, standing, trail[-1].reason if trail else None, now)),
+        ("attempt", [*_attempt(task, now), ("timeout", _lateness(task, trail))]),
         ("stop", [] if task.stop is None else _stop(task, task.stop)),
         ("commands", [(command.action.value, _command(command)) for command in commands]),
-        ("failure", _failure(task)),
+        ("failure", _failure(task, memory_limit)),
     ]
     lines = sheet(groups, colour=colour)
     if task.failure is not None and task.failure.traceback:
@@ -94,12 +98,24 @@ def _attempt(task: TaskSnapshot, now: datetime) -> list[Fact]:
         ("usage", _usage(task)),
         ("exit code", None if task.exit_code is None else str(task.exit_code)),
         ("exit signal", None if (number := task.exit_signal) is None else f"{number} ({signal_name(number)})"),
-        ("forced", f"yes, {_forcing(task)} had to end it" if task.forced else None),
+        ("forced", _forcing(task) if task.forced else None),
     ]
 
 
+def _lateness(task: TaskSnapshot, trail: Sequence[Transition]) -> str | None:
+    """A result counts all the same; nothing but the trail knows then that its run was being ended."""
+    steps = itertools.takewhile(lambda step: step.target is not Status.STARTING, reversed(trail))
+    is_late = any((step.target, step.reason) == (Status.STOPPING, TIMEOUT) for step in steps)
+    return "was over before the result came" if is_late and task.status is Status.SUCCEEDED else None
+
+
 def _forcing(task: TaskSnapshot) -> str:
-    return "a signal" if task.exit_signal is None else signal_name(task.exit_signal)
+    """Beside an exit code the bare word would be a riddle."""
+    if task.exit_signal is not None:
+        return f"yes, {signal_name(task.exit_signal)} had to end it"
+    if task.exit_code is None:
+        return "yes, a signal had to end it"
+    return f"yes, SIGTERM was needed; it bore that and ended by itself with exit code {task.exit_code}"
 
 
 def _usage(task: TaskSnapshot) -> str | None:
@@ -145,9 +161,16 @@ def _command(command: Command) -> str:
     return f"{text}: {'claimed by ' + command.claimed_by if command.claimed_by else 'not yet taken up'}"
 
 
-def _failure(task: TaskSnapshot) -> list[Fact]:
+def _failure(task: TaskSnapshot, memory_limit: str | None) -> list[Fact]:
     failure = task.failure
     if failure is None:
         return []
     facts: list[Fact] = [("kind", failure.kind.value), ("cause", failure.cause), ("message", failure.message)]
+    if memory_limit is not None and _wanted_memory(failure):
+        facts.append(("memory limit", f"{memory_limit} (as the task is defined now)"))
     return facts
+
+
+def _wanted_memory(failure: Failure) -> bool:
+    """Libraries have a MemoryError of their own, like numpy's _ArrayMemoryError."""
+    return failure.cause == OOM or failure.cause.endswith("MemoryError")

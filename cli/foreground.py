@@ -15,7 +15,7 @@ from typing import Any
 import click
 import structlog
 
-from chong.cli.candidates import names
+from chong.cli.candidates import kept, keys, names
 from chong.cli.ending import one_line
 from chong.cli.follow import Follower, Output
 from chong.cli.interrupts import Interrupts
@@ -48,7 +48,7 @@ PROGRESS_SECONDS = 1.0
 
 @click.command()
 @click.argument("name", shell_complete=names())
-@click.option("--key", help="Key that the task works for.")
+@click.option("--key", shell_complete=kept(keys), help="Key that the task works for.")
 @click.option("-p", "assignments", metavar="NAME=VALUE", multiple=True, help="A parameter: JSON, else text.")
 @click.option("--params", metavar="JSON", help="All parameters as a JSON object; -p adds to it.")
 @option_of(KEYS["tasks"])

@@ -5,7 +5,7 @@ import uuid
 import click
 
 from chong.cli.invocation import Invocation
-from chong.cli.option import json_option
+from chong.cli.option import issuer_option, json_option
 from chong.cli.reach import reach
 from chong.cli.render import escape
 from chong.cli.request import default_issuer
@@ -24,7 +24,7 @@ from chong.worker.options import NAME_LIMIT
 @click.option("--yes", is_flag=True, help="Needed: a task that is lost cannot be had back.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be lost.")
 @click.option("--reason", help="Why; kept with each task.")
-@click.option("--as", "issued_by", metavar="WHO", help="Who asks; default USER@HOST.")
+@issuer_option
 @json_option
 @click.pass_obj
 def forget(

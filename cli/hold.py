@@ -8,6 +8,7 @@ import click
 
 from chong.cli import candidates
 from chong.cli.invocation import Invocation
+from chong.cli.option import issuer_option
 from chong.cli.render import escape
 from chong.cli.request import default_issuer
 from chong.cli.shared_hold import Change, check_choice, hold_targets
@@ -25,7 +26,7 @@ _EVERYWHERE: tuple[Callable[..., Any], ...] = (
     click.option(
         "--timeout", default="60s", show_default=True, callback=reads(read_duration), help="How long to wait."
     ),
-    click.option("--as", "issued_by", metavar="WHO", help="Who asks; default USER@HOST."),
+    issuer_option,
     click.pass_obj,
 )
 

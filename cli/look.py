@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from chong.cli.candidates import ids
+from chong.cli.definition import memory_limit_text
 from chong.cli.facts import fact_lines
 from chong.cli.filters import Filter, filtered
 from chong.cli.find import find_one
@@ -18,6 +19,7 @@ from chong.cli.taskrow import task_row
 from chong.cli.times import utc_now
 from chong.cli.trail import COLUMNS as TRAIL_COLUMNS
 from chong.cli.trail import trail_json, trail_rows
+from chong.store.contract import TaskStore
 from chong.store.model import TaskSnapshot
 from chong.store.query import MAX_LIMIT
 from chong.store.states import FINAL, RUNS, WAITING, Status
@@ -90,10 +92,17 @@ def show(call: Invocation, part: str, *, as_json: bool) -> None:
         commands = reached.store.commands(task.id)
         standing = standings(reached.store, [task])[0]
         trail = reached.store.history(task.id)
+        limit = _memory_limit(reached.store, task)
     if as_json:
         return print_json({**_row(task, standing), "commands": commands, "hold": standing.hold})
-    reason = trail[-1].reason if trail else None
-    return print_lines(fact_lines(task, commands, standing, reason, utc_now(), colour=shows_colour()))
+    lines = fact_lines(task, commands, standing, trail, utc_now(), memory_limit=limit, colour=shows_colour())
+    return print_lines(lines)
+
+
+def _memory_limit(store: TaskStore, task: TaskSnapshot) -> str | None:
+    """By the definition that the node has published last: a run's own options are kept nowhere."""
+    entries = (entry for entry in store.catalogue(task.node) if entry.name == task.name)
+    return next((memory_limit_text(entry.options) for entry in entries), None)
 
 
 @click.command()
@@ -103,7 +112,8 @@ def show(call: Invocation, part: str, *, as_json: bool) -> None:
 def history(call: Invocation, part: str, *, as_json: bool) -> None:
     """Show the audit trail of one task.
 
-    The text form also has the notes, which change no state. Times are UTC.
+    The text form also has the notes, which change no state. Versions rise, and an adoption, which is a note, takes one
+    as well. Times are UTC.
     """
     with reach(call) as reached:
         task = find_one(reached.store, part)

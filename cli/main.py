@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from chong.cli.candidates import kept, nodes
 from chong.cli.lazy import Entry, LazyGroup
 from chong.supervisor.exits import Exit
 from chong.supervisor.keys import SHARED
@@ -67,7 +68,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     subcommand_metavar="COMMAND [ARGS]...",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
-@configured_by(SHARED.values())
+@configured_by(SHARED.values(), {"node": kept(nodes)})
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show it.")
 @click.pass_context
 def chong(ctx: click.Context, /, **said: Any) -> None:

@@ -10,13 +10,14 @@ from chong.cli.archive import Archive
 from chong.cli.invocation import Invocation
 from chong.cli.option import json_option
 from chong.cli.reach import reach
-from chong.cli.screen import print_json, show_progress
+from chong.cli.screen import print_json, remark, show_progress
 from chong.cli.values import read_age
 from chong.store.contract import TaskStore
 from chong.store.errors import ConfigurationError
 
 BATCH = 100
 LEAST_AGE = timedelta(days=1)
+"""Of what is removed without more ado."""
 
 
 @click.command()
@@ -34,7 +35,11 @@ def prune(call: Invocation, *, said: str, archive: Path | None, dry_run: bool, y
     Covers all nodes of the store. Old firings of schedules and terms of supervisors go along. Logs lie on their nodes
     and go by those nodes' own settings. The archive has one JSON object per line for each task.
     """
-    age = _read_age(said, any_age=yes or dry_run)
+    age = _read_age(said)
+    needs_yes = age < LEAST_AGE and not yes
+    if needs_yes and not dry_run:
+        advice = _guess(said) or "; --dry-run counts what would go"
+        raise ConfigurationError(f"--older-than: expected at least 1d, or --yes beside it, got {said!r}{advice}")
     with reach(call) as reached, ExitStack() as ends:
         chest = None if archive is None else ends.enter_context(closing(Archive(archive)))
         if dry_run:
@@ -47,18 +52,20 @@ def prune(call: Invocation, *, said: str, archive: Path | None, dry_run: bool, y
         print(f"{_counted(tasks)} would be removed")
     else:
         print(f"{_counted(tasks)} removed, and {traces} old firings and terms")
+    if needs_yes:
+        remark(f"chong: --older-than: {said!r} is less than 1d, so to remove them takes --yes{_guess(said)}")
 
 
-def _read_age(said: str, *, any_age: bool) -> timedelta:
-    """A day at least, unless less is meant: "0" takes all that is finished, and a bare "90" is seconds, not days."""
+def _read_age(said: str) -> timedelta:
     try:
-        age = read_age(said)
+        return read_age(said)
     except ValueError as error:
         raise ConfigurationError(f"--older-than: {error}") from None
-    if age < LEAST_AGE and not any_age:
-        days = f"did you mean {said}d?" if said.isdecimal() and int(said) else "--dry-run counts what would go"
-        raise ConfigurationError(f"--older-than: expected at least 1d, or --yes beside it, got {said!r}; {days}")
-    return age
+
+
+def _guess(said: str) -> str:
+    """A bare number is seconds, and hardly meant as such; "0" takes all that is finished."""
+    return f"; did you mean {said}d?" if said.isdecimal() and int(said) else ""
 
 
 def _counted(tasks: int) -> str:

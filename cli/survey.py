@@ -6,8 +6,9 @@ from datetime import timedelta
 
 import click
 
+from chong.cli import candidates
 from chong.cli.bucketrow import BucketRow, bucket_rows
-from chong.cli.definition import options_text
+from chong.cli.definition import error_text, options_text
 from chong.cli.invocation import Invocation
 from chong.cli.option import json_option
 from chong.cli.reach import reach
@@ -170,14 +171,15 @@ def _node_cells(node: NodeRecord, declared: list[int] | None, hold: str | None) 
 
 
 @click.command()
-@click.option("--node", help="Only the definitions of this node.")
+@click.option("--node", shell_complete=candidates.kept(candidates.nodes), help="Only the definitions of this node.")
 @json_option
 @click.pass_obj
 def tasks(call: Invocation, *, node: str | None, as_json: bool) -> None:
     """Show the task definitions of each node, with holds and errors.
 
-    OPTIONS are those that are not the default. A name in brackets is a module that could not be imported. ERROR
-    says why, or which definition was refused, or why a task has no schedule.
+    OPTIONS are those that are not the default. ERROR begins with what it costs: a module "not imported", its name in
+    brackets; a task "not served", because its definition is refused; or one that is "served, but" not by its schedule,
+    or beside another definition that is refused.
     """
     with reach(call) as reached:
         entries = reached.store.catalogue(node)
@@ -195,7 +197,7 @@ def _task_cells(entry: CatalogueEntry) -> list[Cell | str]:
     options = options_text(entry.options)
     parameters = str(entry.options.get("parameters", ""))
     hold = Cell(entry.hold or "", "wait" if entry.hold else None)
-    error = Cell(entry.error or "", "bad" if entry.error else None)
+    error = Cell(error_text(entry) or "", "bad" if entry.error else None)
     return [entry.node, entry.name, parameters, options, entry.module, hold, error]
 
 

@@ -5,6 +5,7 @@ A text is read in the same way wherever it stands; TOML's numbers and lists are 
 
 import re
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -112,12 +113,17 @@ def _read_gib(value: object) -> float | None:
     return _measured(value, GIB.form, "unlimited", parse_size, _GIB)
 
 
-def _read_buckets(value: object) -> frozenset[int]:
-    from chong.store.buckets import parse_buckets  # noqa: PLC0415 - `chong --help` loads no store
+def read_ranges(value: object) -> list[range]:
+    """As the kind of buckets reads them, but not as a set."""
+    from chong.store.buckets import parse_ranges  # noqa: PLC0415 - `chong --help` loads no store
 
     if not isinstance(value, str):
         raise ValueError(f'expected text like "0-15,20", got {told(value)}')
-    return parse_buckets(value)
+    return parse_ranges(value)
+
+
+def _read_buckets(value: object) -> frozenset[int]:
+    return frozenset(chain.from_iterable(read_ranges(value)))
 
 
 def _show_buckets(value: frozenset[int]) -> str:

@@ -3,7 +3,8 @@
 The options carry no default and no variable of their own: what was said where is found out in one place, `config`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -13,14 +14,17 @@ from chong.supervisor.kinds import NAMES
 from chong.supervisor.nearest import suggestion
 
 AnyCommand = Callable[..., Any]
+NOTHING: Mapping[str, AnyCommand] = MappingProxyType({})
 
 
-def configured_by(keys: Iterable[Key]) -> Callable[[AnyCommand], AnyCommand]:
-    """Add `--config`, and the option of each key."""
+def configured_by(
+    keys: Iterable[Key], completions: Mapping[str, AnyCommand] = NOTHING
+) -> Callable[[AnyCommand], AnyCommand]:
+    """Add `--config`, and the option of each key; `completions`: by key what a shell may offer as its value."""
 
     def add(command: AnyCommand) -> AnyCommand:
         for key in reversed((CONFIG, *keys)):
-            command = option_of(key)(command)
+            command = option_of(key, completions.get(key.name))(command)
         return command
 
     return add
@@ -41,5 +45,12 @@ def unknown_option(error: click.NoSuchOption) -> str:
     )
 
 
-def option_of(key: Key) -> Callable[[AnyCommand], AnyCommand]:
-    return click.option(key.option, key.name, metavar=key.kind.metavar, multiple=key.kind is NAMES, help=help_of(key))
+def option_of(key: Key, completion: AnyCommand | None = None) -> Callable[[AnyCommand], AnyCommand]:
+    return click.option(
+        key.option,
+        key.name,
+        metavar=key.kind.metavar,
+        multiple=key.kind is NAMES,
+        help=help_of(key),
+        shell_complete=completion,
+    )

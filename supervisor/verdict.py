@@ -17,6 +17,8 @@ from chong.store.states import Status
 ORPHANED = "orphaned"
 """The cause of an end that the node brought about itself, because no supervisor came."""
 
+OOM = "oom"
+"""The cause of a crash by the kernel, for want of memory."""
 
 BYTES_MOST = 2**63
 """What a store's whole numbers hold."""
@@ -111,9 +113,7 @@ def _failure(evidence: Evidence) -> Failure:
 def crashed(exit_: ProcessEnd) -> Failure:
     """The failure of a process that went without a word."""
     if exit_.oom and exit_.signal == signal.SIGKILL:
-        return Failure(
-            FailureKind.CRASHED, "oom", "the kernel killed the worker: the run needed more memory than it has"
-        )
+        return Failure(FailureKind.CRASHED, OOM, "the kernel killed the worker: the run needed more memory than it has")
     if exit_.signal is not None:
         return Failure(
             FailureKind.CRASHED,

@@ -40,7 +40,11 @@ def row(node: Supervised, task_id: str) -> str:
         ("exits", "exception SystemExit: no way", {"kind": "exception", "cause": "SystemExit"}),
         ("leaves", "crashed exit code 7: the worker ended with exit code 7 and no result", {"exit code": "7"}),
         ("segfaults", "crashed SIGSEGV: the worker was ended by signal 11", {"exit signal": "11 (SIGSEGV)"}),
-        ("hungry", "exception MemoryError", {"cause": "MemoryError"}),
+        (
+            "hungry",
+            "exception MemoryError",
+            {"cause": "MemoryError", "memory limit": "512MiB (as the task is defined now)"},
+        ),
         (
             "slow",
             "timeout, forced by SIGTERM: the task ran longer than its timeout of 0.3 s",
@@ -74,6 +78,38 @@ def test_what_does_not_heed_a_stop_says_that_it_was_forced(broken: Supervised, n
     assert end in row(broken, task_id)
 
 
+def test_a_forced_end_with_an_exit_code_is_no_riddle(broken: Supervised):
+    """An interruptible task was interrupted by a signal, and then ended by itself."""
+    task_id = broken.submit("broken.interrupted")
+    wait_until(lambda: broken.task(task_id).progress, "its first checkpoint")
+    end = "forced: ended by itself after SIGTERM, asked by olga: it hangs"
+    answer = broken.cli("stop", task_id, "--wait", "--as", "olga", "--reason", "it hangs")
+    assert f": stopped, {end}, effective " in answer.out
+    told = facts(broken, task_id)
+    assert (told["end"], told["exit code"]) == (end, "0")
+    assert told["forced"] == "yes, SIGTERM was needed; it bore that and ended by itself with exit code 0"
+    assert end in row(broken, task_id)
+
+
+def test_a_result_in_spite_of_a_stop_is_told(broken: Supervised):
+    """The word `succeeded` alone would hide that somebody wanted something else."""
+    task_id = broken.submit("broken.stubborn")
+    wait_until(lambda: broken.task(task_id).progress, "its first checkpoint")
+    answer = broken.cli("stop", task_id, "--wait", "--as", "olga", "--reason", "it hangs")
+    end = "result in spite of a stop, asked by olga: it hangs"
+    assert (answer.code, answer.err) == (0, "")
+    assert f": succeeded, {end}, effective " in answer.out
+    assert (facts(broken, task_id)["status"], facts(broken, task_id)["end"]) == ("succeeded", end)
+    assert end in row(broken, task_id)
+
+
+def test_a_result_that_came_after_the_time_out_is_told(broken: Supervised):
+    """It counts, and it was late."""
+    task_id = broken.submit("broken.belated")
+    assert broken.end_of(task_id).status is S.SUCCEEDED
+    assert facts(broken, task_id)["timeout"] == "was over before the result came"
+
+
 def test_what_was_killed_from_outside_says_that_nobody_here_asked(broken: Supervised):
     """So that the search goes on elsewhere."""
     task_id = broken.submit("broken.waits")
@@ -104,13 +140,16 @@ def test_a_module_that_does_not_import_is_told_where_its_task_is_missed(broken: 
     missed = broken.cli("submit", "broken.unknown")
     assert (missed.code, missed.err.count("\n")) == (1, 1)
     assert "module broken_import_tasks failed: ModuleNotFoundError: No module named 'no_such_library'" in missed.err
-    assert "(broken_import_tasks)" in broken.cli("tasks").out
+    (line,) = [line for line in broken.cli("tasks").out.splitlines() if "(broken_import_tasks)" in line]
+    assert "not imported: ModuleNotFoundError: No module named 'no_such_library' (" in line
 
 
 def test_a_name_that_is_defined_twice_is_told(broken: Supervised):
     """By both places; the first one's task runs."""
     (line,) = [line for line in broken.cli("tasks").out.splitlines() if "broken.raises" in line]
-    assert re.search(r"broken_twin_tasks:\d+ \(\w+\) is refused: .* that of broken_tasks:\d+ \(\w+\) stays", line)
+    assert re.search(
+        r"served, but broken_twin_tasks:\d+ \(\w+\) is refused: .* that of broken_tasks:\d+ \(\w+\) stays", line
+    )
 
 
 def test_a_run_whose_supervisor_is_gone_does_not_look_as_if_it_ran(place: Supervised):

@@ -1,10 +1,14 @@
 """What shells complete of tasks: real shells ask a real store, and are told nothing when it does not answer."""
 
 import os
+import pty
+import re
+import select
 import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,12 +18,14 @@ from waiting import LIMIT, wait_until
 from chong.cli import candidates
 from chong.cli.completion import SHELLS
 from chong.cli.find import TAIL
+from chong.cli.request import default_issuer
 from chong.store import open as open_module
 from chong.store.errors import StoreUnavailable
 from chong.store.model import CatalogueEntry
 
 ASK = {
     "bash": 'eval "$(chong completion bash)"; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); '
+    'COMP_LINE="${{COMP_WORDS[*]}}"; COMP_POINT=${{#COMP_LINE}}; '
     '_chong_completion chong; printf "%s\\n" "${{COMPREPLY[@]}}"',
     "zsh": 'autoload -Uz compinit; compinit -u -D; eval "$(chong completion zsh)"; '
     'compadd() {{ print -l -- "${{(P@)@[-1]}}" }}; _describe() {{ print -l -- "${{(P@)3}}" }}; '
@@ -32,15 +38,23 @@ FLAGS = {"bash": "--norc", "zsh": "-f", "fish": "--no-config"}
 BROKEN = CatalogueEntry(node="node-a", name="(billing_broken)", module="billing_broken", error="SyntaxError")
 
 
-def entry(name: str, hold: str | None = None) -> CatalogueEntry:
-    return CatalogueEntry(node="node-a", name=name, module="m", options={"parameters": "(to=1)"}, hold=hold)
+def entry(name: str, hold: str | None = None, tags: Sequence[str] = ()) -> CatalogueEntry:
+    return CatalogueEntry(
+        node="node-a", name=name, module="m", options={"parameters": "(to=1)", "tags": tags}, hold=hold
+    )
 
 
 @pytest.fixture
 def node(world: World) -> World:
     """A node with three definitions, one of them held, and a module that did not import."""
     world.store.publish_catalogue(
-        "node-a", [entry("billing.sync"), entry("billing.charge", "by olga"), entry("report"), BROKEN]
+        "node-a",
+        [
+            entry("billing.sync", tags=["io"]),
+            entry("billing.charge", "by olga", tags=["night", "io"]),
+            entry("report"),
+            BROKEN,
+        ],
     )
     return world
 
@@ -65,6 +79,96 @@ def offered(world: World, *words: str, **env: str) -> list[str]:
 def needs(kind: str) -> pytest.MarkDecorator:
     """bash is there wherever chong is; the others are asked where they are installed."""
     return pytest.mark.skipif(kind != "bash" and shutil.which(kind) is None, reason=f"{kind} is not installed")
+
+
+@pytest.fixture
+def typed(node: World) -> Iterator[Callable[[str], str]]:
+    """The words of `chong` when somebody types a line, a tab and a return into a bash."""
+    names = ("report", "acme:mail", "acme:mail:night")
+    node.store.publish_catalogue("node-a", [entry(name) for name in names])
+    program = node.state / "chong"
+    program.write_text(
+        "#!/bin/sh\n"
+        'case "$_CHONG_COMPLETE$1" in completion|bash_complete*) ;; *) echo "WORDS<$*>"; exit ;; esac\n'
+        f'exec {sys.executable} -m chong.cli "$@"\n'
+    )
+    program.chmod(0o755)
+    where = clean_environment(node.state, {"CHONG_NODE": "node-a", "TERM": "dumb"})
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execve("/bin/bash", ["bash", "--norc", "-i"], where | {"PATH": f"{node.state}:/usr/bin:/bin"})
+    seen = bytearray()
+
+    def read_on(pattern: bytes) -> str:
+        while not (found := re.search(pattern, seen)):
+            assert select.select([terminal], [], [], LIMIT)[0], f"no {pattern!r} in {seen!r}"
+            seen.extend(os.read(terminal, 4096))
+        text = found[1].decode()
+        del seen[: found.end()]
+        return text
+
+    def type_in(line: str) -> str:
+        os.write(terminal, f"{line}\t\n".encode())
+        return read_on(rb"WORDS<(.*)>")
+
+    os.write(terminal, b'eval "$(chong completion bash)"; echo rea""dy\n')
+    read_on(rb"(ready)\r\n")
+    yield type_in
+    os.close(terminal)
+    os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("chong submit acme:m", "submit acme:mail"),
+        ("chong submit acme:mail:n", "submit acme:mail:night"),
+        ("chong submit acme:", "submit acme:mail"),
+        ('chong submit "acme:mail:n', "submit acme:mail:night"),
+        ("chong ps --name=acme:m", "ps --name=acme:mail"),
+        ("chong ps --status=runn", "ps --status=running"),
+        ("chong ps --status runn", "ps --status running"),
+        ("chong  ps  --nam", "ps --name"),
+        ("chong --node=node-a  submit rep", "--node=node-a submit report"),
+    ],
+)
+def test_bash_completes_words_that_it_cuts_itself(typed: Callable[[str], str], line: str, words: str):
+    """It cuts at ":" and "=", and names of tasks and values of options have them."""
+    assert typed(line) == words
+
+
+@pytest.mark.parametrize(
+    ("words", "values"),
+    [
+        (["ps", "--status", "s"], ["starting", "stopping", "succeeded", "stopped"]),
+        (["ps", "--node", ""], ["node-a", "node-b"]),
+        (["--node", ""], ["node-a", "node-b"]),
+        (["tasks", "--node", "node-b"], ["node-b"]),
+        (["stop", "--name", "bill"], ["billing.sync", "billing.charge"]),
+        (["ps", "--tag", ""], ["io", "night"]),
+        (["ps", "--key", ""], ["acme", "globex"]),
+        (["submit", "report", "--key", "g"], ["globex"]),
+        (["stop", "--as", ""], [default_issuer()]),
+        (["hold", "report", "--as", default_issuer()[:2]], [default_issuer()]),
+        (["ps", "--since", ""], []),
+    ],
+)
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=needs(kind)) for kind in SHELLS])
+def test_values_of_options_are_offered(node: World, kind: str, words: list[str], values: list[str]):
+    """Of those whose values are known: words of chong's own, or what the store has."""
+    node.add_node("node-b", None)
+    node.add(bucket=1, bucket_key="acme")
+    node.add(bucket=26, bucket_key="globex")
+    node.add(bucket=1, bucket_key="acme", status=S.SUCCEEDED)
+    assert sorted(shell(node.state, kind, *words)) == sorted(values)
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=needs(kind)) for kind in SHELLS])
+def test_a_value_behind_an_equals_sign_is_completed(node: World, kind: str):
+    """zsh and fish replace the whole word, so they are given it."""
+    (found,) = shell(node.state, kind, "ps", "--status=runn")
+    assert found.removeprefix("--status=") == "running"
+    assert kind == "bash" or found == "--status=running"
 
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=needs(kind)) for kind in SHELLS])

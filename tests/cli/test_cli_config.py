@@ -51,6 +51,16 @@ class TestCheck:
         assert (answer.code, answer.err) == (1, "")
         assert answer.lines == [f"{file}: buckets 16 of 64 belong to node-a, node-b: expected one node each"]
 
+    def test_alarms_stand_beside_errors(self, chong, file):
+        """All that has to be done is seen at once; the errors decide the exit code."""
+        file.write_text(FLEET.replace("0-15", "0-16") + "drain = 'x'\n")
+        answer = chong("config", "check", str(file))
+        assert (answer.code, answer.err) == (2, "")
+        assert [line.partition(": ")[2][:20] for line in answer.lines] == [
+            "nodes.node-b.drain: ",
+            "buckets 16 of 64 bel",
+        ]
+
     def test_it_looks_at_the_file_in_use_by_default(self, chong, file, monkeypatch):
         """Also at one that no other command would take."""
         monkeypatch.setenv("CHONG_CONFIG", str(file))
@@ -197,6 +207,7 @@ class TestCompletion:
         (tmp_path / "chong").chmod(0o755)
         text = (
             'eval "$(chong completion bash)"; COMP_WORDS=(chong hist); COMP_CWORD=1; '
+            'COMP_LINE="chong hist"; COMP_POINT=10; '
             '_chong_completion chong; echo "${COMPREPLY[@]}"'
         )
         env = clean_environment(tmp_path) | {"PATH": f"{tmp_path}:/usr/bin:/bin"}

@@ -38,7 +38,11 @@ NO_RESULT = Failure(FailureKind.CRASHED, "no_result", "no word")
             {"status": S.STOPPED, "stop": STOP, "exit_signal": 9, "forced": True},
             "forced by SIGKILL, asked by olga@desk: too slow",
         ),
-        ({"status": S.STOPPED, "stop": STOP, "exit_code": 0, "forced": True}, "forced, asked by olga@desk: too slow"),
+        (
+            {"status": S.STOPPED, "stop": STOP, "exit_code": 0, "forced": True},
+            "forced: ended by itself after SIGTERM, asked by olga@desk: too slow",
+        ),
+        ({"status": S.STOPPED, "stop": STOP, "forced": True}, "forced, asked by olga@desk: too slow"),
         (
             {"status": S.CANCELLED, "stop": replace(STOP, reason=None), "failure": VALUE_ERROR},
             "asked by olga@desk, after exception ValueError: no page",
@@ -46,7 +50,14 @@ NO_RESULT = Failure(FailureKind.CRASHED, "no_result", "no word")
         ({"status": S.LOST}, "outcome unknown"),
         ({"status": S.SUCCEEDED, "exit_code": 0}, None),
         ({"status": S.SUCCEEDED, "exit_signal": 11}, "SIGSEGV after its result"),
-        ({"status": S.SUCCEEDED, "exit_code": 3, "stop": STOP}, "exit code 3 after its result"),
+        (
+            {"status": S.SUCCEEDED, "exit_code": 0, "stop": STOP},
+            "result in spite of a stop, asked by olga@desk: too slow",
+        ),
+        (
+            {"status": S.SUCCEEDED, "exit_code": 3, "stop": replace(STOP, reason=None)},
+            "exit code 3 after its result, result in spite of a stop, asked by olga@desk",
+        ),
         ({"status": S.STOPPING, "stop": STOP}, "asked by olga@desk: too slow"),
         ({"status": S.RUNNING}, None),
     ],

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cli_world import S, World, clean_environment
 
-from chong.store.model import Beat, CatalogueEntry, Note, Progress, TaskSnapshot, Usage
+from chong.store.model import Beat, CatalogueEntry, Failure, FailureKind, Note, Progress, TaskSnapshot, Usage
 from chong.supervisor.identity import pin_identity
 
 FIELDS = {field.name for field in fields(TaskSnapshot)}
@@ -289,3 +289,24 @@ def test_a_locale_without_the_characters_does_not_end_the_command(world: World):
     answer = world.run("ps", env={"PYTHONIOENCODING": "ascii"})
     assert answer.code == 0
     assert r"\xe9\u65e5" in answer.out
+
+
+@pytest.mark.parametrize(
+    ("cause", "memory", "told"),
+    [
+        ("MemoryError", 256 << 20, "256MiB (as the task is defined now)"),
+        ("numpy._ArrayMemoryError", 3 << 30, "3GiB (as the task is defined now)"),
+        ("oom", 1_000_001, "1000001 bytes (as the task is defined now)"),
+        ("MemoryError", None, None),
+        ("ValueError", 256 << 20, None),
+    ],
+)
+def test_want_of_memory_is_told_beside_its_limit(world: World, chong, cause, memory, told):
+    """Whoever reads MemoryError asks how much there was; without a limit of the task there is nothing to name."""
+    world.store.publish_catalogue(
+        "node-a", [CatalogueEntry(node="node-a", name="billing.sync", module="m", options={"memory": memory})]
+    )
+    task = world.add()
+    world.move(task, S.FAILED, failure=Failure(FailureKind.EXCEPTION, cause, ""))
+    lines = [line.split(maxsplit=2) for line in chong("show", task.id).lines]
+    assert next((words[2] for words in lines if words[:2] == ["memory", "limit"]), None) == told

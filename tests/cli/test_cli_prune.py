@@ -172,6 +172,22 @@ def test_what_ended_today_goes_only_with_a_yes(world: World, chong, age: str, ad
     assert None not in [world.store.get(task.id) for task in (ended, before)]
 
 
+@pytest.mark.parametrize(
+    ("words", "remarked"),
+    [
+        (("0",), "chong: --older-than: '0' is less than 1d, so to remove them takes --yes\n"),
+        (("90",), "chong: --older-than: '90' is less than 1d, so to remove them takes --yes; did you mean 90d?\n"),
+        (("0", "--yes"), ""),
+        (("1d",), ""),
+    ],
+)
+def test_a_dry_run_says_whether_a_yes_will_be_needed(world: World, chong, words, remarked):
+    """What it counts is else refused by the next command."""
+    for more in ((), ("--json",)):
+        answer = chong("prune", "--older-than", *words, "--dry-run", *more)
+        assert (answer.code, answer.err) == (0, remarked)
+
+
 def test_a_yes_removes_all_that_is_finished(world: World, chong, tmp_path: Path):
     """Archived first like anything else; what is open stays."""
     ended, running = world.add(status=S.SUCCEEDED), world.add()

@@ -87,7 +87,7 @@ def test_tasks_shows_the_catalogue(world: World, chong):
     entry = CatalogueEntry(
         node="node-a", name="a", module="acme.tasks", options={"retries": 3, "backoff": {"first": 5.0}}
     )
-    broken = CatalogueEntry(node="node-b", name="", module="acme.broken", error="ImportError: no acme")
+    broken = CatalogueEntry(node="node-b", name="(acme.broken)", module="acme.broken", error="ImportError: no acme")
     world.store.publish_catalogue("node-a", [entry])
     world.store.publish_catalogue("node-b", [broken])
     shown = {"node", "name", "module", "options", "error", "hold"}
@@ -95,7 +95,25 @@ def test_tasks_shows_the_catalogue(world: World, chong):
     assert [row["node"] for row in chong("tasks", "--node", "node-b", "--json").json] == ["node-b"]
     _, first, second = chong("tasks").lines
     assert first.split() == ["node-a", "a", "-", "backoff=first:5", "retries=3", "acme.tasks", "-", "-"]
-    assert second.split(maxsplit=6)[6] == "ImportError: no acme"
+    assert second.split(maxsplit=6)[6] == "not imported: ImportError: no acme"
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        ({"name": "(acme.broken)"}, "not imported: why"),
+        ({"name": "a"}, "not served: why"),
+        ({"name": "a", "options": {"parameters": "()"}}, "served, but why"),
+        ({"name": "a", "module": "", "hold": "by olga"}, "why"),
+        ({"name": "a", "error": None}, "-"),
+    ],
+)
+def test_an_error_begins_with_what_it_costs(world: World, chong, facts, told):
+    """A module with all its tasks, one task, a part of what a task says; or it tells of a name that is only held."""
+    entry = CatalogueEntry(**{"node": "node-a", "module": "acme.broken", "error": "why"} | facts)
+    world.store.publish_catalogue("node-a", [entry])
+    head, line = chong("tasks").lines
+    assert line[head.index("ERROR") :] == told
 
 
 @pytest.mark.parametrize(
@@ -126,7 +144,7 @@ def test_errors_and_nodes_are_seen_on_a_narrow_terminal(world: World, chong, mon
     monkeypatch.setenv("COLUMNS", "60")
     head, line, _ = chong("tasks").lines
     assert head.split()[-1] == "ERROR"
-    assert "ImportError: no module" in line
+    assert "not imported: ImportErr" in line
     assert chong("nodes").lines[0].split()[:4] == ["NODE", "STATE", "SEEN", "BUCKETS"]
     monkeypatch.delenv("COLUMNS")
     assert len(chong("tasks").lines[0].split()) == 7

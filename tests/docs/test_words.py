@@ -9,7 +9,7 @@ import pytest
 
 from chong.store.model import FailureKind
 from chong.supervisor import main as supervisor
-from chong.supervisor.configcheck import alarms, faults
+from chong.supervisor.configcheck import FileCheck
 from chong.supervisor.configfile import load
 from chong.worker import TaskContext
 from chong.worker.options import Options
@@ -67,7 +67,7 @@ def test_the_example_of_a_file_has_nothing_to_complain_about(tmp_path: Path) -> 
     examples = re.findall(r"```toml\n(.*?)```", OPERATING, re.DOTALL)
     (tmp_path / "chong.toml").write_text(examples[0])
     file = load(tmp_path / "chong.toml")
-    assert (len(file.nodes), [*faults(file), *alarms(file)]) == (3, [])
+    assert (len(file.nodes), [*FileCheck(file).faults(), *FileCheck(file).alarms()]) == (3, [])
 
 
 def test_every_event_of_the_log_is_named_and_no_other() -> None:

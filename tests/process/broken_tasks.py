@@ -48,6 +48,26 @@ def swallows(ctx: TaskContext) -> None:
             continue
 
 
+@task("broken.interrupted", stop_grace=0.3, kill_grace=30, interruptible=True)
+def interrupted(ctx: TaskContext) -> None:
+    ctx.checkpoint(message="begun")
+    time.sleep(3600)
+
+
+@task("broken.stubborn", stop_grace=30)
+def stubborn(ctx: TaskContext) -> int:
+    ctx.checkpoint(message="begun")
+    while not ctx.stop_requested:
+        time.sleep(0.01)
+    return 3
+
+
+@task("broken.belated", timeout=0.3, stop_grace=30)
+def belated(_: TaskContext) -> int:
+    time.sleep(1)
+    return 3
+
+
 @task("broken.loops", stop_grace=0.3, kill_grace=0.3)
 def loops(ctx: TaskContext) -> None:
     ctx.checkpoint(message="begun")

@@ -4,6 +4,7 @@ import os
 import re
 import socket
 import tomllib
+import tracemalloc
 from dataclasses import fields
 
 import pytest
@@ -15,7 +16,7 @@ from chong.store.errors import ConfigurationError
 from chong.supervisor import configfile
 from chong.supervisor import paths as paths_module
 from chong.supervisor.config import Config, Found, configured
-from chong.supervisor.configcheck import MOST, alarms, faults
+from chong.supervisor.configcheck import MOST, FileCheck
 from chong.supervisor.configfile import LIMIT, load
 from chong.supervisor.effective import effective, settings_of
 from chong.supervisor.files import write_json
@@ -353,13 +354,13 @@ class TestBadFiles:
 
 
 class TestCheck:
-    def told(self, file, text, look=faults):
+    def told(self, file, text, look=FileCheck.faults):
         file.write_text(text)
-        return [one_line(line).replace(str(file), "FILE") for line in look(load(file))]
+        return [one_line(line).replace(str(file), "FILE") for line in look(FileCheck(load(file)))]
 
     def test_a_good_fleet_has_neither_faults_nor_alarms(self, file):
         """Every bucket belongs to one node."""
-        assert (self.told(file, FLEET), self.told(file, FLEET, alarms)) == ([], [])
+        assert (self.told(file, FLEET), self.told(file, FLEET, FileCheck.alarms)) == ([], [])
 
     def test_every_fault_of_every_node_is_told_once(self, file):
         """What is wrong at the top is wrong for all, and told once."""
@@ -377,6 +378,7 @@ class TestCheck:
         assert self.told(file, text) == [
             "FILE: nodes.node-b: owned buckets: expected 0 to 63, got 64",
             "FILE: nodes.c: renew seconds: expected at most a third of the lease of 30, got 20",
+            "FILE: num_buckets: expected one number for all nodes, got 32, 64",
         ]
         assert self.told(file, f"{FLEET}num_buckets = 65\n") == [
             "FILE: num_buckets: expected one number for all nodes, got 64, 65"
@@ -396,16 +398,65 @@ class TestCheck:
     def test_buckets_of_several_nodes_or_of_none_are_alarming(self, file):
         """They are legal, and nearly always a slip of the pen."""
         text = FLEET.replace('"0-15"', '"0-17"').replace("16-63", "16-50,60")
-        assert self.told(file, text, alarms) == [
+        assert self.told(file, text, FileCheck.alarms) == [
             "FILE: buckets 16-17 of 64 belong to node-a, node-b: expected one node each",
             "FILE: buckets 51-59,61-63 of 64 belong to no node",
         ]
         text = "[nodes.a]\nowned_buckets = '0-9'\n[nodes.b]\n"
-        assert self.told(file, text, alarms) == ["FILE: buckets 0-9 of 64 belong to a, b: expected one node each"]
+        assert self.told(file, text, FileCheck.alarms) == [
+            "FILE: buckets 0-9 of 64 belong to a, b: expected one node each"
+        ]
         text = "[nodes.a]\nowned_buckets = '0-9'"
-        assert self.told(file, text, alarms) == [
+        assert self.told(file, text, FileCheck.alarms) == [
             "FILE: buckets 10-63 of 64 belong to no node; num_buckets is not named, 64 is the default"
         ]
+
+    def test_faults_of_each_sort_are_told_together(self, file):
+        """Whoever mends a file wants to do it once: words that are no keys, bad values, values that do not agree."""
+        text = FLEET.replace("16-63", "16-64") + "laese_seconds = 1\npoll_seconds = 0\n"
+        assert self.told(file, text) == [
+            "FILE:11: nodes.node-b.laese_seconds: unknown key, did you mean lease_seconds?",
+            "FILE:12: nodes.node-b.poll_seconds: expected more than 0 and at most 86400, got 0",
+            "FILE: nodes.node-b: owned buckets: expected 0 to 63, got 64",
+        ]
+
+    def test_alarms_are_told_beside_faults(self, file):
+        """A bad value elsewhere does not make them any less true."""
+        text = FLEET.replace("16-63", "14-60") + "drain = 'x'\n"
+        assert len(self.told(file, text)) == 1
+        assert self.told(file, text, FileCheck.alarms) == [
+            "FILE: buckets 14-15 of 64 belong to node-a, node-b: expected one node each",
+            "FILE: buckets 61-63 of 64 belong to no node",
+        ]
+
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [
+            ('"16-63"', '"63-16"'),
+            ("num_buckets = 64", "num_bucket = 128"),
+            ('owned_buckets = "16', 'owned_bucket = "16'),
+        ],
+    )
+    def test_what_only_follows_from_a_fault_is_no_alarm(self, file, old, new):
+        """A list that cannot be read is not nothing, and a mistyped one is not everything."""
+        text = FLEET.replace(old, new)
+        assert len(self.told(file, text)) == 1
+        assert self.told(file, text, FileCheck.alarms) == []
+
+    def test_the_largest_fleet_is_judged_by_ranges(self, file):
+        """200 nodes that own 65,536 buckets each: sets of them would take a gigabyte, and many seconds."""
+        nodes = "\n".join(f"[nodes.n{number}]\nowned_buckets = '0-65535'" for number in range(200))
+        file.write_text(f"num_buckets = 65536\n{nodes}\n")
+        found = load(file)
+        tracemalloc.start()
+        look = FileCheck(found)
+        lines = [*look.faults(), *look.alarms()]
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        (line,) = lines
+        assert line.startswith(f"{file}: buckets 0-65535 of 65536 belong to n0, n1, ")
+        assert line.endswith(", n19 and 180 more: expected one node each")
+        assert most < 8 << 20
 
     def test_a_file_full_of_faults_is_told_in_a_bounded_number_of_lines(self, file):
         """Somebody may have named the wrong file."""
@@ -444,9 +495,9 @@ def assert_tame(file):
     except ConfigurationError as error:
         lines = [str(error)]
     else:
-        lines = [*faults(found)]
-        if not lines:
-            lines = [*alarms(found)]
+        lines = [*FileCheck(found).faults()]
+        lines += FileCheck(found).alarms()
+        if not [*FileCheck(found).faults()]:
             for node in ("", *found.nodes):
                 assert len([*effective(Config({}, {}, found, Found(node or "n", "")))]) == len(KEYS) + 1
     assert all(one_line(line).isprintable() for line in lines)
