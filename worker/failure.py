@@ -3,7 +3,6 @@
 import traceback
 from collections.abc import Callable
 from signal import ITIMER_REAL, SIG_IGN, SIG_UNBLOCK, SIGALRM, pthread_sigmask, setitimer, signal
-from sys import settrace
 from types import FrameType, TracebackType
 from typing import Self, TypeVar
 
@@ -95,7 +94,6 @@ class _Budget:
         self._alarms = 0
 
     def __enter__(self) -> Self:
-        settrace(None)
         signal(SIGALRM, self._on_alarm)
         pthread_sigmask(SIG_UNBLOCK, {SIGALRM})
         return self

@@ -4,7 +4,6 @@ Tasks replace functions, such as `os.getpid` or `json.dumps`, for tests or by a 
 their code runs is therefore imported by its own name here and in the files that serve a run, or is an object's own.
 """
 
-import builtins
 import inspect
 import sys
 import traceback
@@ -14,18 +13,7 @@ from contextlib import suppress
 from functools import partial
 from os import _exit, getpid
 from pathlib import Path
-from signal import (
-    ITIMER_PROF,
-    ITIMER_REAL,
-    ITIMER_VIRTUAL,
-    SIG_SETMASK,
-    SIGURG,
-    pthread_sigmask,
-    setitimer,
-    siginterrupt,
-    signal,
-)
-from sys import getrecursionlimit, setprofile, setrecursionlimit, settrace
+from signal import SIG_SETMASK, SIGURG, pthread_sigmask, siginterrupt, signal
 from threading import Thread
 from typing import Any, NoReturn
 
@@ -39,13 +27,11 @@ from chong.worker.progress import Progress
 from chong.worker.result import ResultInvalid, ResultTooLarge, encode_result
 from chong.worker.runfile import write_file
 from chong.worker.threads import end_threads
+from chong.worker.usercode import run_user_code
 from chong.worker.wire import CHANNEL_FD, INLINE_LIMIT, Up
 
 Obstacle = Facts | BaseException | None
 """Why the task cannot run: a condition that could not be met, or what the import of its module raised."""
-_Anything = BaseException  # a name that is not looked up among the builtins, which the task may have replaced
-_TIMERS = (ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF)
-_put_builtins_back = partial(vars(builtins).update, dict(vars(builtins)))
 
 
 def run_task(
@@ -130,9 +116,9 @@ class _Run:
         try:
             if definition.options.interruptible:
                 self._listener.interrupt_on_term()
-            value, error = _end_of(call)
+            value, error = run_user_code(call)
             if error is None and isinstance(value, Coroutine):
-                value, error = _end_of(partial(self._await, value))
+                value, error = run_user_code(partial(self._await, value))
             self._leave_if_forked()
             self._listener.close()
             if error is None:
@@ -171,7 +157,7 @@ class _Run:
     def _succeed(self, text: str) -> NoReturn:
         try:
             self._tell(Up.RESULT, "value", "result.json", text)
-        except OSError as error:
+        except BaseException as error:  # noqa: BLE001 -- the disk refuses it, or an audit hook of the task's
             self._fail(describe(error, "exception", self._fail_at_once))
         self._leave(0)
 
@@ -189,7 +175,7 @@ class _Run:
     def _tell_failure(self, facts: Facts) -> None:
         try:
             self._tell(Up.FAILURE, "failure", "failure.json", encode_plain(facts | self._retry))
-        except OSError:
+        except BaseException:  # noqa: BLE001 -- there is no file to be had: what fits the frame is told
             cut = facts | self._retry | {"traceback": shorten(facts["traceback"], INLINE_LIMIT // 8)}
             self._channel.send(Up.FAILURE, {"failure": encode_plain(cut)})
 
@@ -204,11 +190,10 @@ class _Run:
     def _leave(self, code: int) -> NoReturn:
         """As an interpreter would, but for the finalisation of what the forkserver shares."""
         for step in (self._end_threads, _run_exitfuncs):
-            try:
-                step()
-            except BaseException:  # noqa: BLE001 -- the verdict is out
+            _, error = run_user_code(step)
+            if error is not None:  # the verdict is out
                 with suppress(BaseException):
-                    traceback.print_exc(file=self._streams[1])
+                    traceback.print_exception(error, file=self._streams[1])
         self._flush()
         _exit(code)
 
@@ -216,30 +201,6 @@ class _Run:
         for stream in (getattr(sys, "stdout", None), getattr(sys, "stderr", None), *self._streams):
             with suppress(BaseException):
                 stream.flush()  # type: ignore[union-attr]
-
-
-def _end_of(act: Callable[[], Any]) -> tuple[Any, BaseException | None]:
-    """What the task's code returns, or raises. Afterwards nothing that it has set up raises once more."""
-    value: Any = None
-    error: BaseException | None = None
-    limit = getrecursionlimit()
-    try:
-        value = act()
-    except _Anything as raised:
-        error = raised
-    while True:
-        # Nothing of Python's is called here: that is what a tracer may turn into an exception. The interpreter drops
-        # a tracer that raises, so each costs one round.
-        try:
-            setprofile(None)
-            settrace(None)
-            for timer in _TIMERS:
-                setitimer(timer, 0)
-            setrecursionlimit(limit)
-            _put_builtins_back()
-        except _Anything:
-            continue
-        return value, error
 
 
 def _mismatch(definition: Definition, arguments: tuple[Any, ...], params: Any) -> str | None:

@@ -213,3 +213,31 @@ def error_of(what):
 @task("patching.raises")
 def raises(ctx, what):
     raise error_of(what)
+
+
+# --- what raises again and again ------------------------------------------------------------------------------------
+
+
+@task("patching.monitored")
+def monitored(ctx, kinds):
+    """Callbacks for these events, of a tool of its own, all of which raise."""
+    monitoring = sys.monitoring
+    known = [kind for kind in vars(monitoring.events) if kind != "NO_EVENTS"]
+    events = {kind: getattr(monitoring.events, kind) for kind in kinds or known}
+    monitoring.use_tool_id(4, "test")
+    for event in events.values():
+        monitoring.register_callback(4, event, interrupt)
+    together = {"C_RETURN": monitoring.events.CALL, "C_RAISE": monitoring.events.CALL}
+    wanted = 0
+    for kind, event in events.items():
+        wanted |= together.get(kind, event)
+    atexit.register(monitoring.set_events, 4, wanted)
+    monitoring.set_events(4, wanted)
+    return "end"
+
+
+@task("patching.audited")
+def audited(ctx, size):
+    """An audit hook cannot be removed; this one refuses whatever it is asked."""
+    sys.addaudithook(interrupt)
+    return "x" * size
