@@ -15,6 +15,7 @@ from os import _exit, getpid
 from pathlib import Path
 from signal import SIG_SETMASK, SIGURG, pthread_sigmask, siginterrupt, signal
 from threading import Thread
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from chong.worker.channel import Channel
@@ -39,17 +40,19 @@ def run_task(
     run_dir: str,
     obstacle: Obstacle,
     elders: frozenset[Thread] = frozenset(),
+    its_builtins: Mapping[str, Any] = MappingProxyType({}),
 ) -> NoReturn:
     """The rest of a worker's life; it never returns into the forkserver's code.
 
-    elders: threads that the task's module has started, which nobody waits for at the end.
+    elders: threads that the task's module has started, which nobody waits for at the end. its_builtins: those that the
+    module has replaced, for its task alone.
     """
     channel = Channel(CHANNEL_FD)
     signal(SIGURG, channel.note)
     siginterrupt(SIGURG, False)
     pthread_sigmask(SIG_SETMASK, ())
     go = _wait_for_go(channel)
-    _Run(channel, go | {"run_dir": run_dir}, elders).live(definitions, obstacle)
+    _Run(channel, go | {"run_dir": run_dir}, elders, its_builtins).live(definitions, obstacle)
 
 
 def _wait_for_go(channel: Channel) -> dict[str, Any]:
@@ -64,9 +67,12 @@ def _wait_for_go(channel: Channel) -> dict[str, Any]:
 
 
 class _Run:
-    def __init__(self, channel: Channel, go: dict[str, Any], elders: frozenset[Thread]) -> None:
+    def __init__(
+        self, channel: Channel, go: dict[str, Any], elders: frozenset[Thread], its_builtins: Mapping[str, Any]
+    ) -> None:
         self._channel = channel
         self._go = go
+        self._its_builtins = its_builtins
         self._process = getpid()
         self._streams = (sys.stdout, sys.stderr)  # those of the log; the task may put others in their places
         self._listener: Listener
@@ -116,9 +122,9 @@ class _Run:
         try:
             if definition.options.interruptible:
                 self._listener.interrupt_on_term()
-            value, error = run_user_code(call)
+            value, error = run_user_code(call, self._its_builtins)
             if error is None and isinstance(value, Coroutine):
-                value, error = run_user_code(partial(self._await, value))
+                value, error = run_user_code(partial(self._await, value), self._its_builtins)
             self._leave_if_forked()
             self._listener.close()
             if error is None:

@@ -8,14 +8,18 @@ follows it at once are steps of a chain that runs in C, and what a step raises e
 import builtins
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from ctypes import PYFUNCTYPE
 from functools import partial
 from operator import call
 from signal import ITIMER_PROF, ITIMER_REAL, ITIMER_VIRTUAL, setitimer
 from sys import getrecursionlimit, setprofile, setrecursionlimit, settrace
+from types import MappingProxyType
 from typing import Any
 
+_OURS = dict(vars(builtins))
+_LEFT = dict(_OURS)
+"""As the last call of user code has left them; ours are in their places again."""
 _Anything = BaseException  # a name that is not looked up among the builtins, which user code may have replaced
 _step = PYFUNCTYPE(None)
 """A function as C calls it: what it raises is written to standard error, as for a `__del__`, and goes no further."""
@@ -27,12 +31,23 @@ class EndLostError(Exception):
     __module__ = "chong.worker"
 
 
-def run_user_code(act: Callable[[], Any]) -> tuple[Any, BaseException | None]:
-    """What it returns, or raises. Afterwards no tracer, no timer, and none of its builtins is left."""
+def run_user_code(
+    act: Callable[[], Any], its_builtins: Mapping[str, Any] = MappingProxyType({})
+) -> tuple[Any, BaseException | None]:
+    """What it returns, or raises. Afterwards no tracer, no timer, and none of its builtins is left.
+
+    its_builtins: those that its module had replaced.
+    """
     end = _End(act)
     limit = _step(partial(setrecursionlimit, getrecursionlimit()))
-    deque(map(call, (_step(end.reach), limit, *_QUIETING)), 0)
+    give = _step(partial(vars(builtins).update, its_builtins))
+    deque(map(call, (give, _step(end.reach), limit, *_QUIETING)), 0)
     return end.value, end.error
+
+
+def replaced_builtins() -> dict[str, Any]:
+    """What the last call of user code had put in the places of builtins. What it added beside them stays there."""
+    return {name: value for name, value in _LEFT.items() if name in _OURS and value is not _OURS[name]}
 
 
 class _End:
@@ -70,7 +85,8 @@ _QUIETING = tuple(
             partial(setprofile, None),
             partial(settrace, None),
             *(partial(setitimer, timer, 0) for timer in (ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF)),
-            partial(vars(builtins).update, dict(vars(builtins))),
+            partial(_LEFT.update, vars(builtins)),
+            partial(vars(builtins).update, _OURS),
         ),
     )
 )
