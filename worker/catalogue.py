@@ -67,7 +67,7 @@ class Catalogue:
         """Tasks and errors for the supervisor, the trials for a forkserver that takes this one's place."""
         tasks = [entry | {"exec": name not in self.definitions} for name, entry in self._entries.items()]
         content = {"tasks": tasks, "errors": self.errors, "trials": list(map(asdict, self._trials))}
-        write_file(Path(path), encode_plain(content).encode("utf-8", "backslashreplace"))
+        write_file(path, encode_plain(content).encode("utf-8", "backslashreplace"))
 
     @property
     def options(self) -> dict[str, Options]:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
 from os import _exit, getpid
-from pathlib import Path
 from signal import SIG_SETMASK, SIGURG, pthread_sigmask, siginterrupt, signal
 from threading import Thread
 from types import MappingProxyType
@@ -26,7 +25,7 @@ from chong.worker.listener import Listener
 from chong.worker.plain import decode_plain, encode_plain
 from chong.worker.progress import Progress
 from chong.worker.result import ResultInvalid, ResultTooLarge, encode_result
-from chong.worker.runfile import write_file
+from chong.worker.runfile import read_file, write_file
 from chong.worker.threads import end_threads
 from chong.worker.usercode import run_user_code
 from chong.worker.wire import CHANNEL_FD, INLINE_LIMIT, Up
@@ -113,7 +112,7 @@ class _Run:
         path = self._go.get(f"{name}_file")
         if path is None:
             return self._go.get(name)
-        return decode_plain(Path(self._go["run_dir"], path).read_bytes())
+        return decode_plain(read_file(f"{self._go['run_dir']}/{path}"))
 
     def _perform(self, definition: Definition, call: Callable[[], Any]) -> NoReturn:
         value: Any = None
@@ -190,7 +189,7 @@ class _Run:
         if len(data) <= INLINE_LIMIT:
             self._channel.send(kind, {field: text})
             return
-        write_file(Path(self._go["run_dir"], name), data)
+        write_file(f"{self._go['run_dir']}/{name}", data)
         self._channel.send(kind, {"file": encode_plain(name), "bytes": str(len(data))})
 
     def _leave(self, code: int) -> NoReturn:

@@ -11,6 +11,7 @@ import time
 import traceback
 import warnings
 from io import StringIO
+from pathlib import Path
 
 from chong.worker import task
 
@@ -20,7 +21,12 @@ def refuse(*_, **__):
 
 
 NAMES = {
-    os: ("getpid", "_exit", "kill", "write", "open", "close", "fchmod", "geteuid"),
+    os: (
+        *("getpid", "_exit", "kill", "write", "open", "close", "fchmod", "geteuid", "stat", "lstat", "fstat"),
+        *("mkdir", "makedirs", "unlink", "remove", "rename", "replace", "read", "listdir", "scandir"),
+    ),
+    os.path: ("dirname", "join", "split", "exists"),
+    Path: ("mkdir", "unlink", "rename", "stat", "read_bytes", "read_text", "write_bytes", "open", "with_name"),
     json: ("dumps", "loads"),
     signal: ("signal", "setitimer", "pthread_sigmask"),
     threading: ("current_thread", "main_thread"),
@@ -53,6 +59,14 @@ def ends(ctx, how):
     if how == "raise":
         raise ValueError("as it should")
     return how if how == "short" else "x" * 100_000
+
+
+@task("patching.states")
+def states(ctx):
+    """Three in a row, each larger than a frame; the last two wait for their turn."""
+    replace_all()
+    for page in range(3):
+        ctx.checkpoint(state=[page] * 100_000)
 
 
 @task("patching.late")

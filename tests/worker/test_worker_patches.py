@@ -30,6 +30,17 @@ def test_a_failure_is_told_whatever_the_task_has_replaced(connection, node):
     assert [failure[key] for key in ("kind", "cause", "message")] == ["exception", "ValueError", "as it should"]
     assert connection.release("r")["code"] == 1
     assert failure["traceback"] in node.log("r").read_text()
+    assert "patching_tasks.py" in failure["traceback"]
+
+
+def test_states_are_told_whatever_the_task_has_replaced(connection):
+    """They are put aside and written to files of the run; the last one arrives."""
+    run = connection.start("r", "patching.states")
+    run.wait_for("result")
+    name = [frame["state_file"] for frame in run.frames if "state_file" in frame][-1]
+    assert json.loads((run.run_dir / name).read_bytes()) == [2] * 100_000
+    assert not (run.run_dir / "held-back.json").exists()
+    assert connection.release("r")["code"] == 0
 
 
 def test_a_stop_arrives_whatever_the_task_has_replaced(connection):
