@@ -25,7 +25,7 @@ def options_text(options: Mapping[str, Any]) -> str:
     chosen = sorted(name for name in options if name not in _BESIDE and options[name] != _DEFAULTS.get(name))
     said = [_option(name, options[name]) for name in chosen]
     if options.get("exec"):
-        said.append("(not forked: threads at import)")
+        said.append("(not forked: its module leaves threads or replaces functions)")
     return " ".join(said)
 
 

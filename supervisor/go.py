@@ -33,6 +33,6 @@ def go_frame(
         if room >= 0:
             body[name] = value
         else:
-            write_file(run_dir / f"{name}.json", text.encode())
+            write_file(f"{run_dir}/{name}.json", text.encode())
             body[f"{name}_file"] = f"{name}.json"
     return encode_down(Down.GO, *number, **body)

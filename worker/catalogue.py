@@ -15,6 +15,7 @@ from chong.worker.definition import Definition
 from chong.worker.entry import Entry, where
 from chong.worker.failure import shorten
 from chong.worker.options import Options, options_from_json
+from chong.worker.originals import Originals
 from chong.worker.plain import encode_plain
 from chong.worker.pristine import Pristine
 from chong.worker.runfile import write_file
@@ -40,13 +41,16 @@ class Catalogue:
         limit: seconds for all; a module that hangs only now ends this process.
         """
         end = monotonic() + limit
+        originals = Originals()
         for trial in trials:
             found: list[Definition] = []
             known = trial
             if trial.way is Way.FORK:
                 _end_at(end)
-                again, found = try_module(trial.module, pristine)
+                again, found = try_module(trial.module, pristine, originals)
                 known = replace(again, threads=trial.threads)
+                if known.way is not Way.FORK:
+                    found = []
             self._trials.append(known)
             if known.error:
                 self._blame(known.module, known.error, known.traceback)
@@ -63,7 +67,7 @@ class Catalogue:
         """Tasks and errors for the supervisor, the trials for a forkserver that takes this one's place."""
         tasks = [entry | {"exec": name not in self.definitions} for name, entry in self._entries.items()]
         content = {"tasks": tasks, "errors": self.errors, "trials": list(map(asdict, self._trials))}
-        write_file(Path(path), encode_plain(content).encode("utf-8", "backslashreplace"))
+        write_file(path, encode_plain(content).encode("utf-8", "backslashreplace"))
 
     @property
     def options(self) -> dict[str, Options]:

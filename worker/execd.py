@@ -20,6 +20,7 @@ from chong.worker.plain import encode_plain
 from chong.worker.pristine import Pristine
 from chong.worker.run import run_task
 from chong.worker.trial import load_module
+from chong.worker.usercode import replaced_builtins
 from chong.worker.wire import CHANNEL_FD, LEASH_FD
 
 _PYTHON = sys.executable
@@ -49,7 +50,7 @@ def main(module: str, title: str, run_dir: str, kept: list[int]) -> NoReturn:
         setproctitle(title)
         definitions, error = _load(module)
         elders = frozenset(threading.enumerate()) - {threading.main_thread()}
-        run_task(definitions, run_dir, error, elders)
+        run_task(definitions, run_dir, error, elders, replaced_builtins())
     except BaseException:  # noqa: BLE001
         traceback.print_exc()
     finally:
@@ -60,11 +61,8 @@ def _load(module: str) -> tuple[dict[str, Definition], BaseException | None]:
     """The module's definitions, or what it raised. It changes nothing of what a worker is given."""
     reset_signals()
     pristine = Pristine()
-    try:
-        return {item.name: item for item in reversed(load_module(module))}, None
-    except BaseException as error:  # noqa: BLE001 -- SystemExit too: it is told as the run's failure
-        return {}, error
-    finally:
-        pristine.restore()
-        pristine.close()
-        reset_signals()
+    found, error = load_module(module)
+    pristine.restore()
+    pristine.close()
+    reset_signals()
+    return {item.name: item for item in reversed(found)}, error

@@ -3,7 +3,6 @@
 import traceback
 from collections.abc import Callable
 from signal import ITIMER_REAL, SIG_IGN, SIG_UNBLOCK, SIGALRM, pthread_sigmask, setitimer, signal
-from sys import settrace
 from types import FrameType, TracebackType
 from typing import Self, TypeVar
 
@@ -69,9 +68,14 @@ def _storable(text: str) -> bytes:
 
 
 def _stack(error: BaseException) -> str:
-    """The frames alone: no code of the exception runs for them."""
+    """The frames alone: no code of the exception runs for them, and no file is read that would show their lines."""
     trace = _task_part(error)
-    return shorten("".join(traceback.format_tb(trace, limit=-100)) + cause_of(error), TRACEBACK_LIMIT)
+    frames = []
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        frames.append(f'  File "{code.co_filename}", line {trace.tb_lineno}, in {code.co_name}\n')
+        trace = trace.tb_next
+    return shorten("".join(frames[-100:]) + cause_of(error), TRACEBACK_LIMIT)
 
 
 def _full(error: BaseException) -> str:
@@ -95,7 +99,6 @@ class _Budget:
         self._alarms = 0
 
     def __enter__(self) -> Self:
-        settrace(None)
         signal(SIGALRM, self._on_alarm)
         pthread_sigmask(SIG_UNBLOCK, {SIGALRM})
         return self

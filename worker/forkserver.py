@@ -9,13 +9,12 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NoReturn
 
-from chong.worker.birth import Nursery, bear
+from chong.worker.birth import Nursery
 from chong.worker.catalogue import Catalogue, module_names, take_trials
 from chong.worker.cgroup import discard
-from chong.worker.clock import monotonic, time
+from chong.worker.clock import monotonic
 from chong.worker.control import Control, Gone, accept
 from chong.worker.exithandlers import run_exit_handlers
 from chong.worker.foundation import Foundation
@@ -24,9 +23,9 @@ from chong.worker.leash import make_leash
 from chong.worker.orphanage import STEP, Act, Orphanage, boot_time
 from chong.worker.probing import end_children, try_modules
 from chong.worker.remains import write_remains
+from chong.worker.runs import Runs
 from chong.worker.settings import ForkserverSettings
 from chong.worker.spawn import SpawnOrder
-from chong.worker.strays import Strays, end_stray
 from chong.worker.watch import Watch, attempt, complain
 from chong.worker.wire import PROTOCOL_VERSION, Order, ProtocolError, Report
 
@@ -34,7 +33,6 @@ EXIT_SECONDS = 5
 """For what task modules registered for the exit of the process that imported them."""
 SERVED_LIMIT = 100
 """Terms that the hello names; so many supervisors do not die within one hold time."""
-SWEEP_PERIOD = 5.0
 ATTACH_SHARE = 0.3
 """The part of the hold that an accepted connection may take for its attach, before the next one is tried."""
 BATCH = 64
@@ -48,7 +46,7 @@ class Forkserver:
         self._settings = settings
         self._foundation = foundation
         self._leash = make_leash()
-        self._nursery = Nursery(
+        nursery = Nursery(
             definitions=catalogue.definitions,
             options=catalogue.options,
             executed=catalogue.executed,
@@ -58,22 +56,14 @@ class Forkserver:
             runs=settings.runs,
             groups=settings.cgroup,
         )
-        self._runs: dict[str, Held] = {}
-        self._leaders: dict[int, Held] = {}
-        self._ending: dict[str, Held] = {}  # a zombie leads, the rest of it is being ended
-        self._strays = Strays(self._runs)
-        self._unseen: list[Held] = []
-        """Ended as it seems, with a status that cannot be read yet: a tracer may hold the zombie."""
-        self._watched: dict[int, int] = {}  # strays that were killed: pid by pidfd
         self._control: Control | None = None
         self._accepted_at = 0.0
-        self._swept_at = 0.0
-        self._looked_at = 0.0
         self._served: list[str] = []
         self._wants_room = False
         self._retired = False
         self._orphanage = Orphanage(settings.hold, settings.ladder)
         self._watch = Watch(foundation.epoll)
+        self._runs = Runs(nursery, self._watch, self._report_exit)
 
     def serve(self) -> None:
         self._orphanage.enter(boot_time())
@@ -81,21 +71,19 @@ class Forkserver:
         while not self._is_done():
             self._watch.turn(self._timeout())
             # Each by itself: what one of them cannot do for want of room must not keep the others from their turn.
-            attempt(self._look_again)
-            attempt(self._sweep_in_time)
+            attempt(self._runs.look_again)
+            attempt(self._runs.sweep_in_time)
             attempt(self._keep_orphans)
 
     def _is_done(self) -> bool:
-        if self._runs or self._watched:
+        if not self._runs.is_empty:
             return False
         if self._retired:
             return self._control is None or not self._control.is_waiting
         return False  # the next term has to hear what was never forked; without one the hold time ends it
 
     def _timeout(self) -> float:
-        if self._orphanage.is_open or self._unseen:
-            return STEP
-        return SWEEP_PERIOD if self._runs else -1
+        return STEP if self._orphanage.is_open else self._runs.patience
 
     # The supervisor's side
 
@@ -164,7 +152,7 @@ class Forkserver:
             case Order.SPAWN:
                 self._spawn(order)
             case Order.RELEASE:
-                self._release(order.get("run"))
+                self._runs.release(order.get("run"))
             case Order.ATTACH:
                 self._attach(order)
             case Order.PING:
@@ -180,7 +168,7 @@ class Forkserver:
         self._orphanage.leave()
         if self._control is not None:
             self._control.attached = True
-        for held in self._runs.values():
+        for held in self._runs:
             self._say(Report.WORKER, held.descriptors, **held.facts())
         self._say(Report.ATTACHED)
 
@@ -188,10 +176,12 @@ class Forkserver:
 
     def _spawn(self, order: Message) -> None:
         run = order.get("run")
-        held = self._runs.get(run) if isinstance(run, str) else None
+        held = self._runs.get(run)
         if held is None:
             try:
-                held = self._bear(order)
+                if self._retired:
+                    raise ValueError("spawn: expected a generation that is not retired, got a retired one")
+                held = self._runs.bear(SpawnOrder.parse(order))
             except (OSError, ValueError) as error:
                 self._say(Report.REFUSED, run=run, reason=str(error)[:500])
                 return
@@ -199,109 +189,12 @@ class Forkserver:
         if held.exited:
             self._report_exit(held)
 
-    def _bear(self, order: Message) -> Held:
-        if self._retired:
-            raise ValueError("spawn: expected a generation that is not retired, got a retired one")
-        spawn = SpawnOrder.parse(order)
-        log = os.open(spawn.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            newborn = bear(self._nursery, spawn, log)
-            identity = Held.identity_of(log)
-        finally:
-            os.close(log)
-        held = Held(
-            spawn.run,
-            newborn.pid,
-            newborn.pidfd,
-            newborn.channel,
-            spawn.memo,
-            spawn.title,
-            identity,
-            spawn.log,
-            group=newborn.group,
-            born=boot_time(),
-        )
-        try:
-            self._watch.add(held.pidfd, lambda: self._end(held))
-        except OSError:
-            held.close()
-            raise
-        self._runs[held.run] = self._leaders[held.pid] = held
-        return held
-
-    def _end(self, held: Held) -> None:
-        """The leader is a zombie: its status is read and kept, and the rest of its group ends."""
-        status = held.read_status()
-        if status is None:
-            self._watch.mute(held.pidfd)
-            self._unseen.append(held)
-            return
-        self._watch.drop(held.pidfd)
-        held.status, held.ended_at = status, time()
-        held.kill_rest()
-        self._ending[held.run] = held
-        self._sweep()
-
-    def _sweep(self) -> None:
-        """A run's end is reported once nothing of it is left. Most often one read of /proc settles it."""
-        self._swept_at = monotonic()
-        left: set[str] = set()
-        for pid, run in self._strays.find(self._leaders).items():
-            held = self._runs.get(run)
-            if held is None or not held.is_alive:
-                left.add(run)
-                attempt(partial(self._end_stray, pid, held))
-        for run in self._ending.keys() - left:
-            ended = self._ending.pop(run)
-            ended.exited = True
-            self._report_exit(ended)
-
-    def _end_stray(self, pid: int, held: Held | None) -> None:
-        if pid in self._watched.values():
-            return
-        if held is not None:
-            held.tell_stray(pid)
-        if (pidfd := end_stray(pid)) is None:
-            return
-        try:
-            self._watch.add(pidfd, lambda: self._stray_ended(pidfd))
-        except OSError:
-            os.close(pidfd)  # the next sweep finds it, or reaps it
-            raise
-        self._watched[pidfd] = pid
-
-    def _stray_ended(self, pidfd: int) -> None:
-        self._watch.drop(pidfd)
-        del self._watched[pidfd]
-        os.close(pidfd)
-        self._sweep()
-
     def _report_exit(self, held: Held) -> None:
         """Before the attach nothing: its list will say so."""
         if self._control is not None and self._control.attached:
             self._say(Report.EXITED, run=held.run, **held.end())
 
-    def _release(self, run: object) -> None:
-        held = self._runs.get(run) if isinstance(run, str) else None
-        if held is None or not held.exited:
-            complain(f"release: expected a run that has ended, got {run!r}"[:300])
-            return
-        del self._runs[held.run], self._leaders[held.pid]
-        held.reap()
-
     # Time
-
-    def _look_again(self) -> None:
-        """Not at once: what cannot be read would be announced without end."""
-        if self._unseen and monotonic() - self._looked_at >= STEP:
-            self._looked_at = monotonic()
-            unseen, self._unseen = self._unseen, []
-            for held in unseen:
-                self._watch.unmute(held.pidfd)
-
-    def _sweep_in_time(self) -> None:
-        if self._runs and monotonic() - self._swept_at >= SWEEP_PERIOD:
-            self._sweep()
 
     def _keep_orphans(self) -> None:
         if not self._orphanage.is_open:
@@ -309,10 +202,10 @@ class Forkserver:
         self._drop_silent()
         act = self._orphanage.next(boot_time())
         if act is Act.TERM:
-            self._signal_living(signal.SIGTERM, signal.SIGCONT)
+            self._runs.signal_living(signal.SIGTERM, signal.SIGCONT)
         elif act is Act.KILL:
-            self._kill_living()
-        if act is Act.LEAVE or (self._orphanage.on_ladder and all(held.exited for held in self._runs.values())):
+            self._runs.kill_living()
+        if act is Act.LEAVE or (self._orphanage.on_ladder and all(held.exited for held in self._runs)):
             self._leave()
 
     def _drop_silent(self) -> None:
@@ -321,21 +214,9 @@ class Forkserver:
         if late and self._control is not None and not self._control.attached:
             self._lose_control(self._control)
 
-    def _signal_living(self, *numbers: signal.Signals) -> None:
-        for held in self._runs.values():
-            if held.is_alive:
-                held.thaw()
-                for number in numbers:
-                    held.signal_group(number)
-
-    def _kill_living(self) -> None:
-        for held in self._runs.values():
-            if held.is_alive:
-                held.kill_rest()
-
     def _leave(self) -> NoReturn:
         """Nobody came. What cannot be written is said; the others' remains still count."""
-        for held in self._runs.values():
+        for held in self._runs:
             try:
                 write_remains(self._settings.runs, held)
             except (OSError, ValueError, RecursionError) as error:

@@ -21,6 +21,7 @@ from setproctitle import setproctitle
 from chong.worker.birth import LAST_FD
 from chong.worker.clock import monotonic
 from chong.worker.leash import arm_leash, check_leash
+from chong.worker.originals import Originals
 from chong.worker.place import place_in
 from chong.worker.plain import encode_plain
 from chong.worker.pristine import Pristine
@@ -140,9 +141,9 @@ def _be_probe(modules: Sequence[str], channel: int, trace: int, leash: int) -> N
         check_leash()
         setproctitle("chong: forkserver probe")
         faulthandler.enable(TRACE_FD)
-        pristine = Pristine()
+        pristine, originals = Pristine(), Originals()
         while asked := read(CHANNEL_FD, 64):
-            trial, _ = try_module(modules[int(asked)], pristine)
+            trial, _ = try_module(modules[int(asked)], pristine, originals)
             report = encode_plain(asdict(replace(trial, threads=count_threads())))
             _write_all(report.encode("utf-8", "backslashreplace") + b"\n")
     except BaseException:  # noqa: BLE001 -- the forkserver hears of the end

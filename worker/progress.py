@@ -2,7 +2,6 @@
 
 import contextlib
 import math
-from pathlib import Path
 from typing import Any
 
 from chong.worker.channel import Channel
@@ -10,7 +9,7 @@ from chong.worker.clock import monotonic
 from chong.worker.failure import MESSAGE_LIMIT
 from chong.worker.plain import encode_plain
 from chong.worker.result import INT_LIMIT, encode_state
-from chong.worker.runfile import HELD_BACK, write_file
+from chong.worker.runfile import HELD_BACK, remove_file, write_file
 from chong.worker.wire import INLINE_LIMIT, Up
 
 GAP = 0.05
@@ -31,7 +30,7 @@ class Progress:
         self._message: str | None = None
         self._state: str | None = None
         self._states = 0
-        self._held_back = Path(run_dir, HELD_BACK)
+        self._held_back = f"{run_dir}/{HELD_BACK}"
         self._is_aside = False
         self._news = False
         self._last = -SILENCE
@@ -83,7 +82,7 @@ class Progress:
             self._is_aside = False
             # What cannot be removed, by a task that has given its rights away, is known to be old by its number.
             with contextlib.suppress(OSError):
-                self._held_back.unlink()
+                remove_file(self._held_back)
         # Cleared only now: an interruption on the way repeats a state rather than losing it.
         self._news = False
         if self._state is state and "state_unwritten" not in texts:
@@ -110,7 +109,7 @@ class Progress:
         if len(data) <= INLINE_LIMIT:
             return {"state": text}
         try:
-            write_file(Path(self._run_dir, name), data)
+            write_file(f"{self._run_dir}/{name}", data)
         except OSError as error:
             return {"state_unwritten": encode_plain(str(error))}  # it is kept, and tried again with the next frame
         return {"state_file": encode_plain(name), "state_bytes": str(len(data))}

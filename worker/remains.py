@@ -1,6 +1,5 @@
 """What a forkserver leaves of its runs when no supervisor came back: for the next term to read."""
 
-from pathlib import Path
 from typing import Any
 
 from chong.worker.held import Held
@@ -19,7 +18,7 @@ def write_remains(runs: str, held: Held) -> None:
     """
     remains = {"run": held.run, "memo": held.memo, **held.end(), "frames": _drain(held.channel)}
     data = encode_plain(remains).encode("utf-8", "backslashreplace")
-    write_file(Path(runs, held.run, "remains.json"), data)
+    write_file(f"{runs}/{held.run}/remains.json", data)
 
 
 def _drain(channel: int) -> list[dict[str, Any] | str]:

@@ -4,7 +4,6 @@ Tasks replace functions, such as `os.getpid` or `json.dumps`, for tests or by a 
 their code runs is therefore imported by its own name here and in the files that serve a run, or is an object's own.
 """
 
-import builtins
 import inspect
 import sys
 import traceback
@@ -13,20 +12,9 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
 from os import _exit, getpid
-from pathlib import Path
-from signal import (
-    ITIMER_PROF,
-    ITIMER_REAL,
-    ITIMER_VIRTUAL,
-    SIG_SETMASK,
-    SIGURG,
-    pthread_sigmask,
-    setitimer,
-    siginterrupt,
-    signal,
-)
-from sys import getrecursionlimit, setprofile, setrecursionlimit, settrace
+from signal import SIG_SETMASK, SIGURG, pthread_sigmask, siginterrupt, signal
 from threading import Thread
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from chong.worker.channel import Channel
@@ -37,15 +25,13 @@ from chong.worker.listener import Listener
 from chong.worker.plain import decode_plain, encode_plain
 from chong.worker.progress import Progress
 from chong.worker.result import ResultInvalid, ResultTooLarge, encode_result
-from chong.worker.runfile import write_file
+from chong.worker.runfile import read_file, write_file
 from chong.worker.threads import end_threads
+from chong.worker.usercode import run_user_code
 from chong.worker.wire import CHANNEL_FD, INLINE_LIMIT, Up
 
 Obstacle = Facts | BaseException | None
 """Why the task cannot run: a condition that could not be met, or what the import of its module raised."""
-_Anything = BaseException  # a name that is not looked up among the builtins, which the task may have replaced
-_TIMERS = (ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF)
-_put_builtins_back = partial(vars(builtins).update, dict(vars(builtins)))
 
 
 def run_task(
@@ -53,17 +39,19 @@ def run_task(
     run_dir: str,
     obstacle: Obstacle,
     elders: frozenset[Thread] = frozenset(),
+    its_builtins: Mapping[str, Any] = MappingProxyType({}),
 ) -> NoReturn:
     """The rest of a worker's life; it never returns into the forkserver's code.
 
-    elders: threads that the task's module has started, which nobody waits for at the end.
+    elders: threads that the task's module has started, which nobody waits for at the end. its_builtins: those that the
+    module has replaced, for its task alone.
     """
     channel = Channel(CHANNEL_FD)
     signal(SIGURG, channel.note)
     siginterrupt(SIGURG, False)
     pthread_sigmask(SIG_SETMASK, ())
     go = _wait_for_go(channel)
-    _Run(channel, go | {"run_dir": run_dir}, elders).live(definitions, obstacle)
+    _Run(channel, go | {"run_dir": run_dir}, elders, its_builtins).live(definitions, obstacle)
 
 
 def _wait_for_go(channel: Channel) -> dict[str, Any]:
@@ -78,9 +66,12 @@ def _wait_for_go(channel: Channel) -> dict[str, Any]:
 
 
 class _Run:
-    def __init__(self, channel: Channel, go: dict[str, Any], elders: frozenset[Thread]) -> None:
+    def __init__(
+        self, channel: Channel, go: dict[str, Any], elders: frozenset[Thread], its_builtins: Mapping[str, Any]
+    ) -> None:
         self._channel = channel
         self._go = go
+        self._its_builtins = its_builtins
         self._process = getpid()
         self._streams = (sys.stdout, sys.stderr)  # those of the log; the task may put others in their places
         self._listener: Listener
@@ -121,7 +112,7 @@ class _Run:
         path = self._go.get(f"{name}_file")
         if path is None:
             return self._go.get(name)
-        return decode_plain(Path(self._go["run_dir"], path).read_bytes())
+        return decode_plain(read_file(f"{self._go['run_dir']}/{path}"))
 
     def _perform(self, definition: Definition, call: Callable[[], Any]) -> NoReturn:
         value: Any = None
@@ -130,9 +121,9 @@ class _Run:
         try:
             if definition.options.interruptible:
                 self._listener.interrupt_on_term()
-            value, error = _end_of(call)
+            value, error = run_user_code(call, self._its_builtins)
             if error is None and isinstance(value, Coroutine):
-                value, error = _end_of(partial(self._await, value))
+                value, error = run_user_code(partial(self._await, value), self._its_builtins)
             self._leave_if_forked()
             self._listener.close()
             if error is None:
@@ -171,7 +162,7 @@ class _Run:
     def _succeed(self, text: str) -> NoReturn:
         try:
             self._tell(Up.RESULT, "value", "result.json", text)
-        except OSError as error:
+        except BaseException as error:  # noqa: BLE001 -- the disk refuses it, or an audit hook of the task's
             self._fail(describe(error, "exception", self._fail_at_once))
         self._leave(0)
 
@@ -189,7 +180,7 @@ class _Run:
     def _tell_failure(self, facts: Facts) -> None:
         try:
             self._tell(Up.FAILURE, "failure", "failure.json", encode_plain(facts | self._retry))
-        except OSError:
+        except BaseException:  # noqa: BLE001 -- there is no file to be had: what fits the frame is told
             cut = facts | self._retry | {"traceback": shorten(facts["traceback"], INLINE_LIMIT // 8)}
             self._channel.send(Up.FAILURE, {"failure": encode_plain(cut)})
 
@@ -198,17 +189,16 @@ class _Run:
         if len(data) <= INLINE_LIMIT:
             self._channel.send(kind, {field: text})
             return
-        write_file(Path(self._go["run_dir"], name), data)
+        write_file(f"{self._go['run_dir']}/{name}", data)
         self._channel.send(kind, {"file": encode_plain(name), "bytes": str(len(data))})
 
     def _leave(self, code: int) -> NoReturn:
         """As an interpreter would, but for the finalisation of what the forkserver shares."""
         for step in (self._end_threads, _run_exitfuncs):
-            try:
-                step()
-            except BaseException:  # noqa: BLE001 -- the verdict is out
+            _, error = run_user_code(step)
+            if error is not None:  # the verdict is out
                 with suppress(BaseException):
-                    traceback.print_exc(file=self._streams[1])
+                    traceback.print_exception(error, file=self._streams[1])
         self._flush()
         _exit(code)
 
@@ -216,30 +206,6 @@ class _Run:
         for stream in (getattr(sys, "stdout", None), getattr(sys, "stderr", None), *self._streams):
             with suppress(BaseException):
                 stream.flush()  # type: ignore[union-attr]
-
-
-def _end_of(act: Callable[[], Any]) -> tuple[Any, BaseException | None]:
-    """What the task's code returns, or raises. Afterwards nothing that it has set up raises once more."""
-    value: Any = None
-    error: BaseException | None = None
-    limit = getrecursionlimit()
-    try:
-        value = act()
-    except _Anything as raised:
-        error = raised
-    while True:
-        # Nothing of Python's is called here: that is what a tracer may turn into an exception. The interpreter drops
-        # a tracer that raises, so each costs one round.
-        try:
-            setprofile(None)
-            settrace(None)
-            for timer in _TIMERS:
-                setitimer(timer, 0)
-            setrecursionlimit(limit)
-            _put_builtins_back()
-        except _Anything:
-            continue
-        return value, error
 
 
 def _mismatch(definition: Definition, arguments: tuple[Any, ...], params: Any) -> str | None:

@@ -2,11 +2,11 @@
 
 import importlib
 import json
-import signal
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from os import _exit, getpid
 from pathlib import Path
 from time import sleep
@@ -15,8 +15,10 @@ from chong.worker.clock import monotonic
 from chong.worker.definition import Definition
 from chong.worker.entry import Entry, entry_of
 from chong.worker.failure import cause_of, shorten
+from chong.worker.originals import Originals
 from chong.worker.place import place_of
 from chong.worker.pristine import Pristine
+from chong.worker.usercode import run_user_code
 from chong.worker.watch import complain
 
 ERROR_LIMIT = 500
@@ -36,23 +38,32 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """What a module's import came to: its tasks in words and the threads it left behind, or an error in one line."""
+    """What a module's import came to: its tasks in words and what it has done to the process, or an error in one line.
+
+    replaced: names of functions that all rely on.
+    """
 
     module: str
     tasks: tuple[Entry, ...] = ()
     threads: int = 1
+    replaced: str = ""
     error: str = ""
     traceback: str = ""
 
     @property
     def is_clean(self) -> bool:
-        return not self.error and self.threads == 1
+        return not (self.error or self.replaced) and self.threads == 1
 
     @property
     def way(self) -> Way:
-        """Threads make a fork unsafe: their module is imported by each run anew, unless all its tasks bear it."""
+        """Threads make a fork unsafe: their module is imported by each run anew, unless all its tasks bear it.
+
+        So is one that replaces what others rely on, whatever its tasks bear.
+        """
         if self.error:
             return Way.NONE
+        if self.replaced:
+            return Way.EXEC
         bears_forks = bool(self.tasks) and all(entry["options"]["fork_safe"] for entry in self.tasks)
         return Way.FORK if self.is_clean or bears_forks else Way.EXEC
 
@@ -78,27 +89,30 @@ def _formed(form: Callable[[], str], otherwise: str = "(its text could not be fo
         return otherwise
 
 
-def load_module(name: str) -> list[Definition]:
-    """Import a module; its definitions, each once. Whatever it raises passes, SystemExit too."""
+def load_module(name: str) -> tuple[list[Definition], BaseException | None]:
+    """Import a module; its definitions, each once, or whatever the import raised, SystemExit too."""
     process = getpid()
-    try:
-        module = importlib.import_module(name)
-    finally:
-        if getpid() != process:
-            _exit(0)  # it has forked, and its child came back here
-    return list({id(item): item for item in vars(module).values() if type(item) is Definition}.values())
+    module, error = run_user_code(partial(importlib.import_module, name))
+    if getpid() != process:
+        _exit(0)  # it has forked, and its child came back here
+    if error is not None:
+        return [], error
+    return list({id(item): item for item in vars(module).values() if type(item) is Definition}.values()), None
 
 
-def try_module(name: str, pristine: Pristine) -> tuple[Trial, list[Definition]]:
+def try_module(name: str, pristine: Pristine, originals: Originals) -> tuple[Trial, list[Definition]]:
     """Import a module in this process, without a look at threads. Definitions stand in the order of the tasks."""
     complain(f"importing {name}")
-    found: list[Definition] = []
+    found, error = load_module(name)
+    replaced = originals.replaced()
     try:
-        found = load_module(name)
-        trial = Trial(module=name, tasks=tuple(map(entry_of, found)))
-    except BaseException as error:  # noqa: BLE001 -- SystemExit too: a module may call sys.exit
+        trial = Trial(module=name, tasks=tuple(map(entry_of, found)), replaced=replaced)
+    except BaseException as refused:  # noqa: BLE001 -- what a task says of itself is the module's code
+        error = refused
+    if error is not None:
         trial, found = Trial.raised(name, error), []
-    signal.setitimer(signal.ITIMER_REAL, 0)  # the caller's, or one of its own, which would end the next module
+    elif replaced:
+        complain(f"module {name} replaces {replaced}: its runs import it by themselves")
     pristine.restore()
     return trial, found
 

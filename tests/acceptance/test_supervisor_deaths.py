@@ -1,10 +1,12 @@
 """What a killed supervisor, a killed forkserver, and both of them cost: section 11, with real processes."""
 
+import itertools
 import os
 import random
 import signal
 import time
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 from metronome import Metronome
@@ -140,41 +142,52 @@ def test_waiting_work_survives_its_supervisor(place: Supervised):
     assert [entry["id"] for entry in node.journal("begin")] == [first, *waiting]
 
 
-def test_kills_at_random_instants_lose_and_double_nothing(place: Supervised):
+def has_been(node: Supervised, task_id: str, status: S) -> bool:
+    return status in node.trail(task_id)
+
+
+STAGES = {
+    "accepted": lambda _node, _task_id: True,
+    "starting": lambda node, task_id: has_been(node, task_id, S.STARTING),
+    "begun": lambda node, task_id: any(entry["id"] == task_id for entry in node.journal("begin")),
+    "running": lambda node, task_id: has_been(node, task_id, S.RUNNING),
+    "succeeded": lambda node, task_id: has_been(node, task_id, S.SUCCEEDED),
+}
+"""How far the newest task has come when its supervisor is killed."""
+
+
+def test_kills_at_each_stage_of_a_task_lose_and_double_nothing(place: Supervised):
     """Twenty terms under a stream of no-op tasks: each accepted one succeeds, and each attempt runs once."""
-    dice = random.Random(20)
     node = place.start(lease=30)
     accepted: list[str] = []
-    for _ in range(20):
-        until = time.monotonic() + dice.uniform(0.01, 0.15)
-        while time.monotonic() < until:
-            accepted.append(node.submit("noop"))
+    for waiting, (stage, is_reached) in itertools.product((1, 2, 4, 8), STAGES.items()):
+        accepted += [node.submit("noop") for _ in range(waiting)]
+        wait_until(partial(is_reached, node, accepted[-1]), f"a newest task that is {stage}")
         node.kill()
         node.start(lease=30)
+    check_all_ran_once(node, accepted)
+
+
+@pytest.mark.parametrize("step", ["begun", "containment", "attached", "accepting"])
+def test_kills_while_starting_up_lose_and_double_nothing(place: Supervised, step):
+    """The terms between are killed before they have done with what they found: two in a row at each step."""
+    node = place.start(lease=30)
+    accepted = [node.submit("span", seconds=0.05) for _ in range(10)]
+    node.kill()
+    for _ in range(2):
+        node.start(lease=30, wait=False)
+        node.wait_until_said(step)
+        node.kill()
+    node.start(lease=30)
+    check_all_ran_once(node, accepted)
+
+
+def check_all_ran_once(node: Supervised, accepted: list[str]) -> None:
     tasks = node.ends_of(accepted)
     assert {task.status for task in tasks} == {S.SUCCEEDED}
     runs = [(entry["id"], entry["attempt"]) for entry in node.journal("begin")]
     assert len(runs) == len(set(runs)) == len(accepted)
     assert {task.id for task in tasks} == {task_id for task_id, _ in runs}
-
-
-def test_kills_while_starting_up_lose_and_double_nothing(place: Supervised):
-    """The terms between are killed before they have done with what they found."""
-    dice = random.Random(7)
-    node = place.start(lease=30)
-    accepted: list[str] = []
-    for _ in range(4):
-        accepted += [node.submit("span", seconds=0.05) for _ in range(10)]
-        node.kill()
-        for _ in range(2):
-            node.start(lease=30, wait=False)
-            time.sleep(dice.uniform(0.1, 0.5))
-            node.kill()
-        node.start(lease=30)
-    tasks = node.ends_of(accepted)
-    assert {task.status for task in tasks} == {S.SUCCEEDED}
-    runs = [(entry["id"], entry["attempt"]) for entry in node.journal("begin")]
-    assert len(runs) == len(set(runs)) == len(accepted)
 
 
 # --- the forkserver --------------------------------------------------------------------------------------------

@@ -60,11 +60,11 @@ def test_a_second_sigterm_shortens_the_drain(place: Supervised):
     assert node.task(task_id).status is S.STOPPED
 
 
-@pytest.mark.parametrize("delay", [0.05, 0.15, 0.25, 0.4])
-def test_sigterm_while_starting_up_leaves_nothing(place: Supervised, delay):
+@pytest.mark.parametrize("step", ["begun", "containment", "generation_ready", "accepting"])
+def test_sigterm_while_starting_up_leaves_nothing(place: Supervised, step):
     """Whenever it comes: it ends as asked or by the signal, and the next one starts."""
     node = place.start(wait=False)
-    time.sleep(delay)  # not a wait: the moment is what is tried
+    node.wait_until_said(step)
     assert node.terminate() in {0, -signal.SIGTERM}
     node.check_gone()
     node.start()

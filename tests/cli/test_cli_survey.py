@@ -121,7 +121,7 @@ def test_an_error_begins_with_what_it_costs(world: World, chong, facts, told):
     [
         ({}, ""),
         ({"interruptible": True, "fork_safe": False}, "interruptible"),
-        ({"exec": True, "retries": 2}, "retries=2 (not forked: threads at import)"),
+        ({"exec": True, "retries": 2}, "retries=2 (not forked: its module leaves threads or replaces functions)"),
         ({"timeout": 5415.0, "stop_grace": 0.5, "every": 86_400.0}, "every=1d stop_grace=0.5s timeout=1h30m15s"),
         ({"kill_grace": 0, "start_timeout": 60.0}, "kill_grace=0s start_timeout=1m"),
         ({"memory": 300 << 20, "log_max": 1_000_001}, "log_max=1000001 memory=300M"),

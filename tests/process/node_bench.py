@@ -387,6 +387,11 @@ class Supervised(Bench):
         """Until the last term takes work."""
         wait_until(self._is_serving, "a supervisor that takes work")
 
+    def wait_until_said(self, step: str) -> None:
+        """Until the last term has logged this event; `begun`: its process exists, and has said nothing yet."""
+        if step != "begun":
+            wait_until(lambda: f'"{step}"'.encode() in self.log_path.read_bytes()[self._begins :], step)
+
     def _is_serving(self) -> bool:
         assert self.supervisor.poll() is None, self.log()
         said = self.log_path.read_bytes()[self._begins :]

@@ -1,11 +1,15 @@
 """The supervisor's own log: whole lines, each in one system call, and the lost ones counted."""
 
 import json
+import os
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from chong.supervisor.logs import LogWriter
 
 SAY = """
 import structlog
@@ -59,3 +63,31 @@ def test_lost_lines_are_counted_in_a_line_of_their_own() -> None:
     lost = [row["lines"] for row in said if row["event"] == "log_lines_dropped"]
     assert lost
     assert sum(lost) + len(said) - len(lost) == 3000
+
+
+def test_lost_lines_are_counted_by_one_thread_at_a_time() -> None:
+    """Whoever reads or changes the count holds its lock: those who write, and the thread that tells it."""
+    seen: list[tuple[str, bool]] = []
+
+    class Watched(LogWriter):
+        @property
+        def _dropped(self) -> int:
+            seen.append((threading.current_thread().name, self._counting.locked()))
+            return self.__dict__["count"]
+
+        @_dropped.setter
+        def _dropped(self, count: int) -> None:
+            if hasattr(self, "_counting"):
+                seen.append((threading.current_thread().name, self._counting.locked()))
+            self.__dict__["count"] = count
+
+    reader, writer = os.pipe()
+    log = Watched(writer, "{} lost\n".format)
+    log._drop(2)
+    log.write("said\n")
+    log.close(20)
+    os.close(writer)
+    with os.fdopen(reader) as said:
+        assert said.read() == "2 lost\nsaid\n"
+    assert {name for name, _ in seen} == {threading.current_thread().name, "chong-log"}
+    assert all(is_locked for _, is_locked in seen)

@@ -11,6 +11,7 @@ import time
 import traceback
 import warnings
 from io import StringIO
+from pathlib import Path
 
 from chong.worker import task
 
@@ -20,7 +21,12 @@ def refuse(*_, **__):
 
 
 NAMES = {
-    os: ("getpid", "_exit", "kill", "write", "open", "close", "fchmod", "geteuid"),
+    os: (
+        *("getpid", "_exit", "kill", "write", "open", "close", "fchmod", "geteuid", "stat", "lstat", "fstat"),
+        *("mkdir", "makedirs", "unlink", "remove", "rename", "replace", "read", "listdir", "scandir"),
+    ),
+    os.path: ("dirname", "join", "split", "exists"),
+    Path: ("mkdir", "unlink", "rename", "stat", "read_bytes", "read_text", "write_bytes", "open", "with_name"),
     json: ("dumps", "loads"),
     signal: ("signal", "setitimer", "pthread_sigmask"),
     threading: ("current_thread", "main_thread"),
@@ -53,6 +59,14 @@ def ends(ctx, how):
     if how == "raise":
         raise ValueError("as it should")
     return how if how == "short" else "x" * 100_000
+
+
+@task("patching.states")
+def states(ctx):
+    """Three in a row, each larger than a frame; the last two wait for their turn."""
+    replace_all()
+    for page in range(3):
+        ctx.checkpoint(state=[page] * 100_000)
 
 
 @task("patching.late")
@@ -213,3 +227,31 @@ def error_of(what):
 @task("patching.raises")
 def raises(ctx, what):
     raise error_of(what)
+
+
+# --- what raises again and again ------------------------------------------------------------------------------------
+
+
+@task("patching.monitored")
+def monitored(ctx, kinds):
+    """Callbacks for these events, of a tool of its own, all of which raise."""
+    monitoring = sys.monitoring
+    known = [kind for kind in vars(monitoring.events) if kind != "NO_EVENTS"]
+    events = {kind: getattr(monitoring.events, kind) for kind in kinds or known}
+    monitoring.use_tool_id(4, "test")
+    for event in events.values():
+        monitoring.register_callback(4, event, interrupt)
+    together = {"C_RETURN": monitoring.events.CALL, "C_RAISE": monitoring.events.CALL}
+    wanted = 0
+    for kind, event in events.items():
+        wanted |= together.get(kind, event)
+    atexit.register(monitoring.set_events, 4, wanted)
+    monitoring.set_events(4, wanted)
+    return "end"
+
+
+@task("patching.audited")
+def audited(ctx, size):
+    """An audit hook cannot be removed; this one refuses whatever it is asked."""
+    sys.addaudithook(interrupt)
+    return "x" * size

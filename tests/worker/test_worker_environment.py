@@ -155,7 +155,7 @@ def test_a_run_of_a_user_hands_over_what_is_too_long_for_a_frame(node):
     connection = node.start(("place_tasks",)).attach()
     run = connection.spawn("r.1", task="place.games")
     assert run.next()["kind"] == "ready"
-    write_file(run.run_dir / "params.json", json.dumps({"size": 200_000, "word": "w" * 100_000}).encode())
+    write_file(f"{run.run_dir}/params.json", json.dumps({"size": 200_000, "word": "w" * 100_000}).encode())
     task = {"id": "0190ab", "name": "place.games", "key": None, "bucket": None, "attempt": 1, "deadline": None}
     run.down("go", task=task, params_file="params.json", run_dir=str(run.run_dir), last_checkpoint=None)
     result = run.wait_for("result")

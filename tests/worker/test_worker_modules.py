@@ -80,7 +80,6 @@ BEARABLE = {
     "ignores_children": "import signal\nfor n in (17, 15, 23): signal.signal(n, signal.SIG_IGN)",
     "blocks": "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())",
     "alarm": "import signal; signal.setitimer(signal.ITIMER_REAL, 0.2)",
-    "patches": "import json, os\njson.dumps = json.loads = os.write = os.fork = os.read = lambda *a, **k: 1 / 0",
     "closes": "import os; os.closerange(0, 3)",
     "closes_streams": "import sys; sys.stdin.close(); sys.stdout.close(); sys.stderr.close()",
     "no_streams": "import sys; sys.stdin = sys.stdout = sys.stderr = None",
@@ -95,7 +94,27 @@ EXECUTED = {
     "not_daemon": "import threading\nthreading.Thread(target=threading.Event().wait).start()",
     "lock": THREAD,
     "pool": "import threading\nfor n in range(4): threading.Thread(target=threading.Event().wait, daemon=True).start()",
+    "patches": "import json, os\njson.dumps = json.loads = os.write = os.fork = os.read = lambda *a, **k: 1 / 0",
 }
+REPLACED = {
+    "builtins": "import builtins\nbuiltins.print = builtins.open = lambda *_, **__: 'its own'",
+    "os": "import os\nos.fork = os.stat = lambda *_, **__: 'its own'",
+    "time": "import time\ntime.monotonic = lambda: 'its own'",
+    "json": "import json\njson.dumps = json.JSONEncoder.encode = lambda *_, **__: 'its own'",
+    "socket": "import socket\nclass Proxy(socket.socket): pass\nsocket.socket = Proxy",
+    "socket_method": "import socket\nsocket.socket.settimeout = lambda *_: 'its own'",
+    "path": "import pathlib\npathlib.Path.read_bytes = lambda _: 'its own'",
+}
+LOOK = """
+import builtins, json, os, pathlib, socket, time
+from chong.worker import task
+
+@task("{name}.looks", {options})
+def look(ctx):
+    found = [builtins.print, builtins.open, os.fork, os.stat, time.monotonic, json.dumps, json.JSONEncoder.encode,
+             socket.socket, socket.socket.settimeout, pathlib.Path.read_bytes]
+    return [str(getattr(each, "__module__", None)) for each in found]
+"""
 
 
 def write(node, name, text, **options):
@@ -194,6 +213,52 @@ def test_a_module_with_threads_is_imported_by_each_of_its_runs(node, kind):
     assert worker.wait_for("result")["value"] == [worker.pid, node.pid]
     assert worker.last("checkpoint")["done"] == 1
     assert connection.release("own")["code"] == 0
+    check_good(connection)
+
+
+@pytest.mark.parametrize("kind", REPLACED)
+def test_what_a_module_replaces_is_replaced_for_its_own_tasks_alone(node, kind):
+    """Whatever they are declared to bear: the modules before it and after it see what was there before."""
+    for name in ("before", "after"):
+        (node.root / f"{name}.py").write_text(LOOK.format(name=name, options=""))
+    (node.root / f"its_{kind}.py").write_text(
+        REPLACED[kind] + LOOK.format(name=f"its_{kind}", options="fork_safe=True")
+    )
+    connection = node.start(("before", f"its_{kind}", "after")).attach()
+    assert {name: entry["exec"] for name, entry in tasks(node).items()} == {
+        "before.looks": False,
+        f"its_{kind}.looks": True,
+        "after.looks": False,
+    }
+    before, own, after = (
+        connection.start(name, f"{name}.looks").wait_for("result")["value"]
+        for name in ("before", f"its_{kind}", "after")
+    )
+    assert f"its_{kind}" not in before
+    assert before == after
+    assert f"its_{kind}" in own
+    assert re.search(f"module its_{kind} replaces .*: its runs import it by themselves", node.output())
+
+
+def test_a_module_that_breaks_the_builtins_is_told_and_costs_no_other(node):
+    """Chong has its own meanwhile: in the trial, in the run, and when it tells that task's failure."""
+    text = "\nimport builtins\nvars(builtins).update(dict.fromkeys(['len', 'isinstance', 'open', 'type', 'getattr']))\n"
+    with (node.root / f"{write(node, 'broken', '')}.py").open("a") as module:
+        module.write(text)
+    connection = start(node, "broken")
+    assert tasks(node)["broken.run"]["exec"]
+    failure = connection.start("r", "broken.run").wait_for("failure")["failure"]
+    assert [failure[key] for key in ("kind", "cause")] == ["exception", "TypeError"]
+    assert connection.release("r")["code"] == 1
+    check_good(connection)
+
+
+def test_what_a_module_replaces_only_in_the_forkserver_is_put_back(node):
+    """The trial did not show it; its runs import it by themselves."""
+    text = "import os\nif not os.path.exists(FIFO):\n open(FIFO, 'w')\nelse:\n os.pidfd_open = os.waitid = None"
+    connection = start(node, write(node, "late", text))
+    assert [tasks(node)[name]["exec"] for name in ("late.run", "good.run")] == [True, False]
+    assert "module late replaces os.pidfd_open, os.waitid: its runs" in node.output()
     check_good(connection)
 
 

@@ -1,6 +1,7 @@
 """Tasks replace functions that chong needs, for tests or by a library: the end of their run is told all the same."""
 
 import json
+import sys
 import time
 
 import pytest
@@ -29,6 +30,17 @@ def test_a_failure_is_told_whatever_the_task_has_replaced(connection, node):
     assert [failure[key] for key in ("kind", "cause", "message")] == ["exception", "ValueError", "as it should"]
     assert connection.release("r")["code"] == 1
     assert failure["traceback"] in node.log("r").read_text()
+    assert "patching_tasks.py" in failure["traceback"]
+
+
+def test_states_are_told_whatever_the_task_has_replaced(connection):
+    """They are put aside and written to files of the run; the last one arrives."""
+    run = connection.start("r", "patching.states")
+    run.wait_for("result")
+    name = [frame["state_file"] for frame in run.frames if "state_file" in frame][-1]
+    assert json.loads((run.run_dir / name).read_bytes()) == [2] * 100_000
+    assert not (run.run_dir / "held-back.json").exists()
+    assert connection.release("r")["code"] == 0
 
 
 def test_a_stop_arrives_whatever_the_task_has_replaced(connection):
@@ -136,3 +148,45 @@ def test_an_exception_is_told_whatever_it_does_when_it_is_looked_at(connection, 
     for text in (failure["traceback"], node.log("r").read_text()):
         assert "patching_tasks.py" in text
         assert "worker/run.py" not in text
+
+
+AROUND = ["PY_START", "PY_UNWIND", "CALL", "C_RETURN", "JUMP", "BRANCH", "RAISE", "EXCEPTION_HANDLED"]
+WITHIN = [(["PY_RETURN"], "KeyboardInterrupt")] + [
+    (kinds, "chong.worker.EndLostError") for kinds in (["LINE"], ["INSTRUCTION"], [])
+]
+needs_monitoring = pytest.mark.skipif(not hasattr(sys, "monitoring"), reason="sys.monitoring came with Python 3.12")
+
+
+@needs_monitoring
+@pytest.mark.parametrize("kind", AROUND)
+def test_a_result_is_told_whatever_monitoring_raises_around_it(connection, kind):
+    """Callbacks that raise for ever, and are not called any more when the task has returned."""
+    run = connection.start("r", "patching.monitored", {"kinds": [kind]})
+    assert run.wait_for("result")["value"] == "end"
+    assert connection.release("r")["code"] == 0
+
+
+@needs_monitoring
+@pytest.mark.parametrize(("kinds", "cause"), WITHIN)
+def test_monitoring_that_raises_in_the_task_itself_is_its_failure(connection, node, kinds, cause):
+    """In each of its lines and in its return; the log shows from where."""
+    run = connection.start("r", "patching.monitored", {"kinds": kinds})
+    failure = run.wait_for("failure")["failure"]
+    assert (failure["kind"], failure["cause"]) == ("exception", cause)
+    assert connection.release("r")["code"] == 1
+    assert "patching_tasks.py" in node.log("r").read_text()
+
+
+def test_a_result_is_told_past_an_audit_hook_that_refuses_everything(connection):
+    """Nothing of chong's waits for its consent."""
+    run = connection.start("r", "patching.audited", {"size": 3})
+    assert run.wait_for("result")["value"] == "xxx"
+    assert connection.release("r")["code"] == 0
+
+
+def test_an_audit_hook_that_keeps_a_result_from_its_file_is_the_tasks_failure(connection):
+    """A large result needs one; what the hook raised for it is told."""
+    run = connection.start("r", "patching.audited", {"size": 100_000})
+    failure = run.wait_for("failure")["failure"]
+    assert (failure["kind"], failure["cause"]) == ("exception", "KeyboardInterrupt")
+    assert connection.release("r")["code"] == 1
