@@ -13,7 +13,7 @@ from chong.store.model import Beat, Command, Save, TaskSnapshot
 from chong.store.partitions import keep_months
 from chong.store.postgres_bell import Bell
 from chong.store.postgres_saving import SaveBatch
-from chong.store.postgres_session import Connection, Pool, Statements, parsed
+from chong.store.postgres_session import Connection, Pool, Statements, Unhurried, parsed
 from chong.store.queries import load_queries, with_percent
 from chong.store.states import Status
 from chong.store.tables import Clock, Dialect, TableStore
@@ -97,6 +97,9 @@ class PostgresTaskStore(TableStore):
 
     def _writing(self) -> contextlib.AbstractContextManager[Statements]:
         return self._calls.writing(self._queries["limits"])
+
+    def _writing_long(self) -> contextlib.AbstractContextManager[Unhurried]:
+        return self._calls.writing_long(self._queries["limits"])
 
     # --- tasks -------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any, Self, cast
 from urllib.parse import quote
 
@@ -106,6 +107,22 @@ class Statements:
 
     def executemany(self, query: str, rows: Iterable[Mapping[str, Any]], /) -> None:
         self._connection.cursor().executemany(cast("Any", query), [{**row, **self._always} for row in rows])
+
+
+class Unhurried:
+    """Statements of one transaction, before each of which `renew` sets another deadline."""
+
+    def __init__(self, statements: Statements, renew: Callable[[], None]) -> None:
+        self._statements = statements
+        self._renew = renew
+
+    def execute(self, query: str, values: Mapping[str, Any], /) -> psycopg.Cursor[DictRow]:
+        self._renew()
+        return self._statements.execute(query, values)
+
+    def executemany(self, query: str, rows: Iterable[Mapping[str, Any]], /) -> None:
+        self._renew()
+        self._statements.executemany(query, rows)
 
 
 def parsed(address: str) -> dict[str, Any]:
@@ -225,6 +242,17 @@ class Pool:
             statements = self._statements(connection)
             statements.execute(limits, self._limits)
             yield statements
+
+    @contextlib.contextmanager
+    def writing_long(self, limits: str) -> Iterator[Unhurried]:
+        """As `writing`, but every statement has the deadline of a call for itself."""
+        with self._call() as connection, connection.transaction():
+            statements = Unhurried(self._statements(connection), partial(self._renew, connection))
+            statements.execute(limits, self._limits)
+            yield statements
+
+    def _renew(self, connection: Connection) -> None:
+        connection.until = time.monotonic() + self._deadline
 
     def _statements(self, connection: Connection) -> Statements:
         return Statements(connection, {} if self._clock is None else {"now": self._clock()})

@@ -5,7 +5,7 @@ import sqlite3
 from chong.store.errors import ConfigurationError
 from chong.store.queries import load_queries, load_script
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """The version that this code writes. Migrations only add, so a database names the oldest code that may use it."""
 
 OLDEST_CODE = 1
@@ -48,7 +48,9 @@ def upgrade(connection: sqlite3.Connection) -> None:
     # Columns first, indexes may need them. Whoever dies here leaves a database that the next one brings up to date.
     connection.executescript(f"BEGIN IMMEDIATE; {load_script('sqlite_schema')}")
     connection.execute(
-        "UPDATE deployment SET schema_version = :version WHERE schema_version < :version", {"version": SCHEMA_VERSION}
+        "UPDATE deployment SET schema_version = :version, oldest_code = max(oldest_code, :oldest_code)"
+        " WHERE schema_version < :version",
+        {"version": SCHEMA_VERSION, "oldest_code": OLDEST_CODE},
     )
     connection.execute("COMMIT")
 
