@@ -1,6 +1,7 @@
 """The months of the trail: made ahead, filled from the rest, dropped when they are over and empty."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from threading import Thread
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from psycopg.rows import scalar_row
+from waiting import wait_until
 
 from chong.store.ids import new_id
 from chong.store.partitions import Month, keep_months, month_of, months_ahead
@@ -113,3 +115,32 @@ def test_several_supervisors_may_keep_them_at_once(database):
         store.close()
     assert faults == []
     assert len(parts(database)) == 4
+
+
+def wait_for_locks(database: str, waiting: int) -> None:
+    here = "(SELECT oid FROM pg_database WHERE datname = current_database())"
+    asked = f"SELECT count(*) FROM pg_locks WHERE NOT granted AND database = {here}"
+    wait_until(lambda: column(database, asked) == [waiting], f"{waiting} that wait for a lock")
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_who_writes_while_months_are_kept_is_not_refused(store, database, connection, is_over):
+    """It waits until its month is made, or dropped, and then finds where its trail belongs."""
+    then = NOW - timedelta(days=400 * is_over)
+    if is_over:
+        keep_months(connection, then)
+    digits = f"{int(then.timestamp() * 1000):012x}"
+    task = queued(id=f"{digits[:8]}-{digits[8:]}-7000-8000-000000000001")
+    with ThreadPoolExecutor(2) as threads, psycopg.connect(database) as other:
+        # Keeps it in the middle.
+        part = Month.of(then).table if is_over else "transitions_rest"
+        other.execute(f"LOCK TABLE {part} IN ROW EXCLUSIVE MODE")
+        kept = threads.submit(keep_months, connection)
+        wait_for_locks(database, 1)
+        saved = threads.submit(store.save_many, [save_of(None, task)])
+        wait_for_locks(database, 2)
+        other.rollback()
+        kept.result(30)
+        assert saved.result(30) == [None]
+    assert [step.target for step in store.history(task.id)] == [task.status]
+    assert homes(database) == ["transitions_rest" if is_over else Month.of(NOW).table]

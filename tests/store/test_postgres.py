@@ -328,7 +328,7 @@ class TestTables:
 
     def test_older_tables_get_what_is_new(self, store, database):
         """By whoever may make tables; who only looks is told to wait for that, and the tasks stay as they were."""
-        run = stored_run(store)
+        run = read(store, stored_run(store))
         execute(database, "DROP TABLE rebucketings", "UPDATE deployment SET schema_version = 4")
         assert f"has schema 4, this code needs {SCHEMA_VERSION}: run `chong migrate`" in refusal(database, create=False)
         for _ in range(2):
