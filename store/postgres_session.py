@@ -23,7 +23,7 @@ from psycopg import conninfo, errors
 from psycopg.rows import DictRow, dict_row
 from psycopg.types.string import TextLoader
 
-from chong.store.errors import ConfigurationError, Refused, StoreError, StoreUnavailable
+from chong.store.errors import ConfigurationError, Refused, RightsMissing, StoreError, StoreUnavailable
 
 # The pool's own remarks would go to standard error; what matters of them is in chong's errors.
 logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
@@ -45,8 +45,9 @@ _DEFAULTS: dict[str, Any] = {
 }
 # Not kept to: the connection, or the server behind it, is no good for the next call either.
 _HARMLESS = (errors.DataError, errors.IntegrityError, errors.LockNotAvailable, errors.DeadlockDetected)
-# Rights that were taken away may be given back: until then tasks go on, as while the server is away.
-_OUT_OF_REACH = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError, errors.InsufficientPrivilege)
+RIGHTS = "SELECT, INSERT, UPDATE and DELETE"
+"""What a role needs that does not only look."""
+_OUT_OF_REACH = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)
 _MEANT_FOR_A_PERSON = (errors.InvalidPassword, errors.InvalidAuthorizationSpecification, errors.InvalidCatalogName)
 # libpq gives the server's refusal of a connection as text alone.
 _REFUSALS = ("password", "no pg_hba.conf entry", "does not exist", "is not permitted to log in", "permission denied")
@@ -163,6 +164,10 @@ def translated(error: psycopg.Error, label: str) -> StoreError | Refused:
     if isinstance(error, errors.ReadOnlySqlTransaction):
         return StoreUnavailable(
             f"store {label}: expected a server that can be written to, got a read-only one ({said})"
+        )
+    if isinstance(error, errors.InsufficientPrivilege):
+        return RightsMissing(
+            f"store {label}: {said}; expected a role with {RIGHTS} on chong's tables, got one without that right"
         )
     if isinstance(error, _OUT_OF_REACH):
         return StoreUnavailable(f"store {label}: {said}")

@@ -39,13 +39,14 @@ def upgrade(connection: sqlite3.Connection) -> None:
     """Bring an older database up to this version; only ever adds, so that older code goes on beside it."""
     if connection.execute("SELECT schema_version FROM deployment").fetchone()[0] >= SCHEMA_VERSION:
         return
-    # The tables that are new. Looked at again inside: several processes may do so at once.
-    connection.executescript(f"BEGIN IMMEDIATE; {load_script('sqlite_schema')}")
+    # Columns first, indexes may need them. Looked at inside: several processes may do so at once.
+    connection.execute("BEGIN IMMEDIATE")
     for table, column, kind in ADDED:
-        if column not in {row["name"] for row in connection.execute(f"PRAGMA table_info({table})")}:
+        standing = {row["name"] for row in connection.execute(f"PRAGMA table_info({table})")}
+        if standing and column not in standing:  # a table that is new has all of its columns from the script
             connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
     connection.execute("COMMIT")
-    # Columns first, indexes may need them. Whoever dies here leaves a database that the next one brings up to date.
+    # Whoever dies here leaves a database that the next one brings up to date.
     connection.executescript(f"BEGIN IMMEDIATE; {load_script('sqlite_schema')}")
     connection.execute(
         "UPDATE deployment SET schema_version = :version, oldest_code = max(oldest_code, :oldest_code)"
