@@ -25,8 +25,8 @@ from psycopg.types.string import TextLoader
 
 from chong.store.errors import ConfigurationError, Refused, RightsMissing, StoreError, StoreUnavailable
 
-# The pool's own remarks would go to standard error; what matters of them is in chong's errors.
-logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
+# The driver's own remarks would go to standard error, beside the one line of an error; what matters of them is in it.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 _MAX_CONNECTIONS = 4
 _IDLE_SECONDS = 60.0

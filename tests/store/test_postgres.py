@@ -279,6 +279,12 @@ class TestAddresses:
         with PostgresTaskStore(address, deadline=LIMIT) as store:
             assert stored_queued(store).version == 1
 
+    @pytest.mark.parametrize("name", ["psycopg", "psycopg.pool"])
+    def test_the_driver_says_nothing_by_itself(self, name):
+        """An error is one line: what went wrong again while a failed transaction was undone is none of them."""
+        code = f"import logging, chong.store.postgres; logging.getLogger({name!r}).warning('error ignored in rollback')"
+        assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stderr == b""
+
     def test_without_the_driver_the_command_to_install_it_is_told(self):
         """The core does not need it."""
         code = (
