@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+from psycopg import errors
+
 from chong.store import postgres_schema
 from chong.store.codec import NATIVE, Codec
-from chong.store.errors import Refused, StoreUnavailable
+from chong.store.errors import Refused, RightsMissing, StoreUnavailable
 from chong.store.model import Beat, Command, Save, TaskSnapshot
 from chong.store.partitions import keep_months
 from chong.store.postgres_bell import Bell
@@ -124,7 +126,13 @@ class PostgresTaskStore(TableStore):
 
     def upkeep(self) -> None:
         with self._calls.connected() as connection:
-            keep_months(connection)
+            try:
+                keep_months(connection)
+            except errors.InsufficientPrivilege as error:
+                raise RightsMissing(
+                    f"store {self._calls.label}: {error.diag.message_primary}; expected the role that owns chong's "
+                    "tables, to make and drop the months of the trail, got another one"
+                ) from error
 
     # --- leases ------------------------------------------------------------------------------------------
 
