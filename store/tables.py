@@ -50,7 +50,6 @@ FORGOTTEN_NODE = ("buckets", "catalogue", "hold", "row")
 _OLDEST = timedelta(days=20_000)
 
 
-_BEFORE_ALL = "00000000-0000-0000-0000-000000000000"
 _MOVED_AT_ONCE = 1000
 
 
@@ -357,22 +356,21 @@ class TableStore(TaskStore):
     def _move_tasks(
         self, db: Database, policy: BucketPolicy, change: dict[str, Any], on_progress: Progress | None
     ) -> int:
-        seen, moved, after = 0, 0, _BEFORE_ALL
-        while rows := db.execute(
-            self._queries["rebucket_waiting"], {"after": after, "limit": _MOVED_AT_ONCE}
-        ).fetchall():
-            moves = [(row, policy.bucket_of(row["bucket_key"])) for row in rows]
+        waiting = db.execute(self._queries["rebucket_waiting"], {}).fetchall()
+        moved = 0
+        for first in range(0, len(waiting), _MOVED_AT_ONCE):
+            rows = waiting[first : first + _MOVED_AT_ONCE]
             tasks = [
                 {"id": row["id"], "bucket": bucket, "detail": _moved(row, bucket, change)} | change
-                for row, bucket in moves
-                if bucket != row["bucket"]
+                for row in rows
+                if (bucket := policy.bucket_of(row["bucket_key"])) != row["bucket"]
             ]
             if tasks:
                 for part in ("task", "note"):
                     db.executemany(self._queries[f"rebucket_{part}"], tasks)
-            seen, moved, after = seen + len(rows), moved + len(tasks), rows[-1]["id"]
+            moved += len(tasks)
             if on_progress is not None:
-                on_progress(seen, change["waiting"])
+                on_progress(first + len(rows), len(waiting))
         return moved
 
     # --- the deployment as a whole -----------------------------------------------------------------------

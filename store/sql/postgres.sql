@@ -659,9 +659,8 @@ SELECT
 SELECT target FROM holds WHERE scope = 'bucket' ORDER BY target
 
 -- name: rebucket_waiting
--- Waiting tasks with a key, by id.
-SELECT id, bucket, bucket_key FROM tasks
-WHERE status IN ({waiting}) AND bucket_key IS NOT NULL AND id > :after::uuid ORDER BY id LIMIT :limit
+-- Waiting tasks with a key; all at once, as for a part of them PostgreSQL reads through what has ended.
+SELECT id, bucket, bucket_key FROM tasks WHERE status IN ({waiting}) AND bucket_key IS NOT NULL ORDER BY id
 
 -- name: rebucket_task
 -- The new bucket of a task.

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+import psycopg
 from node_bench import S, Supervised, wait_until
 
 from chong.store.buckets import BucketPolicy
@@ -42,15 +43,28 @@ def test_waiting_work_is_run_in_its_new_bucket(fleet: Enter, outside: Supervised
     assert {claim.bucket for claim in node.store.declarations()} == set(range(64, 96))
 
 
+def is_frozen_at_rest(node: Supervised, address: str) -> bool:
+    """Freeze it; whether no transaction is open then, which would keep its locks. If one is, it goes on."""
+    os.kill(node.supervisor.pid, signal.SIGSTOP)
+    with psycopg.connect(address) as connection:
+        found = connection.execute(
+            "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            " AND xact_start IS NOT NULL AND backend_type = 'client backend'"
+        ).fetchone()
+    if found is not None:
+        os.kill(node.supervisor.pid, signal.SIGCONT)
+    return found is None
+
+
 def test_a_node_that_was_cut_off_ends_when_it_learns_of_it(fleet: Enter, outside: Supervised):
     """It was taken for dead, and counts by the old number; it does not come back until it is given the new one."""
     node = fleet(*named(64, "0-31"))
     forkserver = node.forkserver()
-    for pid in (node.supervisor.pid, forkserver):
-        os.kill(pid, signal.SIGSTOP)
+    os.kill(forkserver, signal.SIGSTOP)
+    wait_until(lambda: is_frozen_at_rest(node, str(outside.address)), "a moment without a transaction of its own")
     wait_until(lambda: not any(row.is_live for row in outside.store.nodes()), "its silence")
-    # A transaction of its own may be open, and keeps its locks until the server ends it.
-    wait_until(lambda: outside.cli("rebucket", "96", "--yes").code == 0, "another number")
+    done = outside.cli("rebucket", "96", "--yes")
+    assert done.code == 0, done.err
     for pid in (forkserver, node.supervisor.pid):
         os.kill(pid, signal.SIGCONT)
     assert node.supervisor.wait(60) == 2
