@@ -6,7 +6,7 @@ import click
 
 from chong.cli.find import AmbiguousId
 from chong.cli.render import escape
-from chong.store.errors import ChongError, ConfigurationError, StoreUnavailable
+from chong.store.errors import ChongError, ConfigurationError, RightsMissing, StoreUnavailable
 from chong.supervisor.exits import Exit
 from chong.supervisor.keys import KEYS
 from chong.supervisor.oneline import one_line, sentence
@@ -29,6 +29,8 @@ def _told(error: BaseException) -> tuple[Exit, str]:
             return Exit.USAGE, _told_by_click(error)
         case ConfigurationError():
             return Exit.USAGE, str(error)
+        case RightsMissing():
+            return Exit.REFUSED, str(error)
         case StoreUnavailable():
             return Exit.UNREACHABLE, str(error)
         case ChongError():

@@ -38,6 +38,7 @@ COMMANDS = {
     "migrate": Entry("chong.cli.migrate", "migrate", "Make the store's tables, or bring them up to this version."),
     "reconcile": Entry("chong.cli.upkeep", "reconcile", "Call runs lost whose supervisor is dead."),
     "drain": Entry("chong.cli.drain", "drain", "Let a node start nothing more; what runs there goes on."),
+    "rebucket": Entry("chong.cli.rebucket", "rebucket", "Change the number of buckets, or show each change of it."),
     "forget": Entry("chong.cli.forget", "forget", "Close the waiting work of a node that is gone for good."),
     "config": Entry("chong.cli.config", "config", "Check the configuration file, or show what each setting comes to."),
     "completion": Entry(

@@ -13,7 +13,8 @@ from chong.cli.reach import reach
 from chong.cli.screen import print_json, remark, show_progress
 from chong.cli.values import read_age
 from chong.store.contract import TaskStore
-from chong.store.errors import ConfigurationError
+from chong.store.errors import ConfigurationError, StoreUnavailable
+from chong.supervisor.oneline import one_line
 
 BATCH = 100
 LEAST_AGE = timedelta(days=1)
@@ -46,6 +47,7 @@ def prune(call: Invocation, *, said: str, archive: Path | None, dry_run: bool, y
             tasks, traces = reached.store.count_prunable(age), None
         else:
             tasks, traces = _remove_tasks(reached.store, age, chest), _remove_traces(reached.store, age)
+            _tidy(reached.store)
     if as_json:
         print_json({"tasks": tasks, "traces": traces, "archive": archive and str(archive), "dry_run": dry_run})
     elif dry_run:
@@ -85,6 +87,14 @@ def _remove_tasks(store: TaskStore, age: timedelta, archive: Archive | None) -> 
     finally:
         show_progress("")
     return gone
+
+
+def _tidy(store: TaskStore) -> None:
+    """What is empty now need not wait for a supervisor's next turn, which does the same."""
+    try:
+        store.upkeep()
+    except StoreUnavailable as error:
+        remark(f"chong: the tables of months that are empty stay until a supervisor drops them: {one_line(str(error))}")
 
 
 def _remove_traces(store: TaskStore, age: timedelta) -> int:

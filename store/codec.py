@@ -28,6 +28,7 @@ from chong.store.model import (
     Transition,
     Usage,
 )
+from chong.store.rebucketing import Rebucketing
 from chong.store.states import Status
 from chong.store.survey import OpenCommands, OpenWork
 
@@ -267,6 +268,9 @@ class Codec:
 
     def alert_from_row(self, row: Row) -> Alert:
         return Alert(**self._values(row))
+
+    def rebucketing_from_row(self, row: Row) -> Rebucketing:
+        return Rebucketing(**self._values(row))
 
     def bucket_load_from_row(self, row: Row) -> BucketLoad:
         wait = row["oldest_wait"]

@@ -12,6 +12,7 @@ from chong.store.conformance_holds import ForgetRules, HoldRules
 from chong.store.conformance_leases import CommandRules, LeaseRules
 from chong.store.conformance_looks import NodeRules, QueryRules
 from chong.store.conformance_pruning import PruneRules
+from chong.store.conformance_rebucketing import RebucketRules
 from chong.store.conformance_saves import SaveRules
 
 
@@ -24,6 +25,7 @@ class StoreContract(
     NodeRules,
     HoldRules,
     ForgetRules,
+    RebucketRules,
     SurveyRules,
     AlertRules,
 ):

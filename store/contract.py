@@ -39,6 +39,7 @@ from chong.store.model import (
     Transition,
 )
 from chong.store.query import TaskQuery
+from chong.store.rebucketing import Progress, Rebucketing
 from chong.store.states import Status
 from chong.store.survey import Survey
 
@@ -317,6 +318,30 @@ class TaskStore(ABC):
 
         Refused when the node is live, which is looked at in the same transaction, and when there is none.
         """
+
+    @abstractmethod
+    def rebucket(
+        self,
+        num_buckets: int,
+        event_id: str,
+        *,
+        actor: str,
+        reason: str | None = None,
+        on_progress: Progress | None = None,
+    ) -> Rebucketing:
+        """Change the number of buckets, and the bucket of each waiting task by its key; all of it or nothing.
+
+        Each task that moves gets a note `rebucketed` by `actor`. All declarations of buckets are dropped, and the
+        revision of the holds is raised: a supervisor that was only cut off learns of it. Final tasks keep the bucket in
+        which they ran. The number that stands already may be given, and every bucket is computed anew.
+
+        Refused while a node is live, a run is open or a bucket is held, which is looked at in the same transaction,
+        and when no number is recorded yet. A repeated call with the same event id returns what the first one has done.
+        """
+
+    @abstractmethod
+    def rebucketings(self) -> list[Rebucketing]:
+        """All changes of the number of buckets, newest first."""
 
     # --- the deployment as a whole -----------------------------------------------------------------------
 

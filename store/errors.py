@@ -7,6 +7,7 @@
     │   └── UniqueKeyTaken      an unfinished task already has this unique key
     └── StoreError
         ├── StoreUnavailable    the store is out of reach or did not answer in time: try again later
+        │   └── RightsMissing   the role may not do this: until somebody grants it
         └── ConcurrencyConflict a second writer exists: never retried
 
 Drivers' own errors are translated inside `store/`; callers see only these.
@@ -44,6 +45,13 @@ class StoreError(ChongError):
 
 class StoreUnavailable(StoreError):  # noqa: N818
     """The store is out of reach, busy beyond its time-out, or full; what was asked may or may not have happened."""
+
+
+class RightsMissing(StoreUnavailable):
+    """The role may not do what was asked, and nothing of it has happened.
+
+    For a supervisor that is an outage: rights that were taken away may be given back, and until then tasks go on.
+    """
 
 
 class ConcurrencyConflict(StoreError):  # noqa: N818

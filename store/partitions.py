@@ -61,7 +61,7 @@ def keep_months(connection: Connection, now: datetime | None = None) -> None:
     standing = _standing(connection)
     for month in months_ahead(now):
         if month.table not in standing:
-            make_month(connection, month)
+            _make(connection, month)
     for table in standing:
         past = month_of(table)
         if past is not None and past < Month.of(now):
@@ -77,13 +77,16 @@ def _standing(connection: Connection) -> list[str]:
     return [row["name"] for row in rows]
 
 
-def make_month(connection: Connection, month: Month) -> None:
-    """Beside the others, filled from the rest, then joined: only the last step keeps others waiting."""
+def _make(connection: Connection, month: Month) -> None:
+    """Beside the others, filled from the rest, then joined; who writes waits for the latter two."""
     names = {"part": sql.Identifier(month.table), "low": month.first_id, "high": month.next.first_id}
     try:
         with connection.transaction():
             connection.execute("SET LOCAL lock_timeout = '2s'")
             connection.execute(sql.SQL("CREATE TABLE {part} (LIKE transitions INCLUDING ALL)").format(**names))
+            # The whole before its part: who writes now waits where it has not chosen a part yet. One that had, and then
+            # waited for the rest, would be refused: its row belongs to a month that was not there when it chose.
+            connection.execute("LOCK TABLE ONLY transitions IN SHARE ROW EXCLUSIVE MODE")
             connection.execute("LOCK TABLE transitions_rest IN SHARE ROW EXCLUSIVE MODE")
             connection.execute(
                 sql.SQL(
@@ -105,7 +108,9 @@ def _drop_if_empty(connection: Connection, month: Month) -> None:
     part = sql.Identifier(month.table)
     with connection.transaction():
         connection.execute("SET LOCAL lock_timeout = '2s'")
-        # Held before it is looked at: what a late writer adds in between would go unseen.
+        # Held before it is looked at: what a late writer adds in between would go unseen. The whole before its part, as
+        # others take them: else each would wait for the other.
+        connection.execute("LOCK TABLE ONLY transitions IN ACCESS EXCLUSIVE MODE")
         connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(part))
         if connection.execute(sql.SQL("SELECT 1 FROM {} LIMIT 1").format(part)).fetchone() is None:
             connection.execute(sql.SQL("DROP TABLE {}").format(part))

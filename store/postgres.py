@@ -6,14 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+from psycopg import errors
+
 from chong.store import postgres_schema
 from chong.store.codec import NATIVE, Codec
-from chong.store.errors import Refused, StoreUnavailable
+from chong.store.errors import Refused, RightsMissing, StoreUnavailable
 from chong.store.model import Beat, Command, Save, TaskSnapshot
 from chong.store.partitions import keep_months
 from chong.store.postgres_bell import Bell
 from chong.store.postgres_saving import SaveBatch
-from chong.store.postgres_session import Connection, Pool, Statements, parsed
+from chong.store.postgres_session import Connection, Pool, Statements, Unhurried, parsed
 from chong.store.queries import load_queries, with_percent
 from chong.store.states import Status
 from chong.store.tables import Clock, Dialect, TableStore
@@ -98,6 +100,9 @@ class PostgresTaskStore(TableStore):
     def _writing(self) -> contextlib.AbstractContextManager[Statements]:
         return self._calls.writing(self._queries["limits"])
 
+    def _writing_long(self) -> contextlib.AbstractContextManager[Unhurried]:
+        return self._calls.writing_long(self._queries["limits"])
+
     # --- tasks -------------------------------------------------------------------------------------------
 
     def save_many(self, saves: Sequence[Save]) -> list[Exception | None]:
@@ -121,7 +126,13 @@ class PostgresTaskStore(TableStore):
 
     def upkeep(self) -> None:
         with self._calls.connected() as connection:
-            keep_months(connection)
+            try:
+                keep_months(connection)
+            except errors.InsufficientPrivilege as error:
+                raise RightsMissing(
+                    f"store {self._calls.label}: {error.diag.message_primary}; expected the role that owns chong's "
+                    "tables, to make and drop the months of the trail, got another one"
+                ) from error
 
     # --- leases ------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from chong.store.postgres_session import Connection
 from chong.store.queries import load_script
 from chong.store.schema import OLDEST_CODE, SCHEMA_VERSION
 
-STEPS = {4: "postgres_schema"}
+STEPS = {4: "postgres_schema", 5: "postgres_schema_5"}
 """The file that leads to a schema version; the first one makes all tables."""
 
 OLDEST_SERVER = 14

@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any, Self, cast
 from urllib.parse import quote
 
@@ -22,10 +23,10 @@ from psycopg import conninfo, errors
 from psycopg.rows import DictRow, dict_row
 from psycopg.types.string import TextLoader
 
-from chong.store.errors import ConfigurationError, Refused, StoreError, StoreUnavailable
+from chong.store.errors import ConfigurationError, Refused, RightsMissing, StoreError, StoreUnavailable
 
-# The pool's own remarks would go to standard error; what matters of them is in chong's errors.
-logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
+# The driver's own remarks would go to standard error, beside the one line of an error; what matters of them is in it.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 _MAX_CONNECTIONS = 4
 _IDLE_SECONDS = 60.0
@@ -44,8 +45,9 @@ _DEFAULTS: dict[str, Any] = {
 }
 # Not kept to: the connection, or the server behind it, is no good for the next call either.
 _HARMLESS = (errors.DataError, errors.IntegrityError, errors.LockNotAvailable, errors.DeadlockDetected)
-# Rights that were taken away may be given back: until then tasks go on, as while the server is away.
-_OUT_OF_REACH = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError, errors.InsufficientPrivilege)
+RIGHTS = "SELECT, INSERT, UPDATE and DELETE"
+"""What a role needs that does not only look."""
+_OUT_OF_REACH = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)
 _MEANT_FOR_A_PERSON = (errors.InvalidPassword, errors.InvalidAuthorizationSpecification, errors.InvalidCatalogName)
 # libpq gives the server's refusal of a connection as text alone.
 _REFUSALS = ("password", "no pg_hba.conf entry", "does not exist", "is not permitted to log in", "permission denied")
@@ -108,6 +110,22 @@ class Statements:
         self._connection.cursor().executemany(cast("Any", query), [{**row, **self._always} for row in rows])
 
 
+class Unhurried:
+    """Statements of one transaction, before each of which `renew` sets another deadline."""
+
+    def __init__(self, statements: Statements, renew: Callable[[], None]) -> None:
+        self._statements = statements
+        self._renew = renew
+
+    def execute(self, query: str, values: Mapping[str, Any], /) -> psycopg.Cursor[DictRow]:
+        self._renew()
+        return self._statements.execute(query, values)
+
+    def executemany(self, query: str, rows: Iterable[Mapping[str, Any]], /) -> None:
+        self._renew()
+        self._statements.executemany(query, rows)
+
+
 def parsed(address: str) -> dict[str, Any]:
     """The parts of an address; what is wrong with one is told without showing it: a password may be anywhere in it."""
     try:
@@ -141,14 +159,15 @@ def label_of(parts: Mapping[str, Any]) -> str:
 def translated(error: psycopg.Error, label: str) -> StoreError | Refused:
     """Chong's error for a driver's."""
     said = " ".join((error.diag.message_primary or str(error)).split())
-    if isinstance(error, errors.CheckViolation) and error.diag.constraint_name is None:
-        # Its month was made while it waited for the lock; the next try finds it.
-        return StoreUnavailable(f"store {label}: {said}")
     if isinstance(error, errors.DataError | errors.IntegrityError):
         return Refused(f"store {label}: a value cannot be stored: {said}")
     if isinstance(error, errors.ReadOnlySqlTransaction):
         return StoreUnavailable(
             f"store {label}: expected a server that can be written to, got a read-only one ({said})"
+        )
+    if isinstance(error, errors.InsufficientPrivilege):
+        return RightsMissing(
+            f"store {label}: {said}; expected a role with {RIGHTS} on chong's tables, got one without that right"
         )
     if isinstance(error, _OUT_OF_REACH):
         return StoreUnavailable(f"store {label}: {said}")
@@ -228,6 +247,17 @@ class Pool:
             statements = self._statements(connection)
             statements.execute(limits, self._limits)
             yield statements
+
+    @contextlib.contextmanager
+    def writing_long(self, limits: str) -> Iterator[Unhurried]:
+        """As `writing`, but every statement has the deadline of a call for itself."""
+        with self._call() as connection, connection.transaction():
+            statements = Unhurried(self._statements(connection), partial(self._renew, connection))
+            statements.execute(limits, self._limits)
+            yield statements
+
+    def _renew(self, connection: Connection) -> None:
+        connection.until = time.monotonic() + self._deadline
 
     def _statements(self, connection: Connection) -> Statements:
         return Statements(connection, {} if self._clock is None else {"now": self._clock()})

@@ -5,7 +5,7 @@ import sqlite3
 from chong.store.errors import ConfigurationError
 from chong.store.queries import load_queries, load_script
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """The version that this code writes. Migrations only add, so a database names the oldest code that may use it."""
 
 OLDEST_CODE = 1
@@ -39,16 +39,19 @@ def upgrade(connection: sqlite3.Connection) -> None:
     """Bring an older database up to this version; only ever adds, so that older code goes on beside it."""
     if connection.execute("SELECT schema_version FROM deployment").fetchone()[0] >= SCHEMA_VERSION:
         return
-    # The tables that are new. Looked at again inside: several processes may do so at once.
-    connection.executescript(f"BEGIN IMMEDIATE; {load_script('sqlite_schema')}")
+    # Columns first, indexes may need them. Looked at inside: several processes may do so at once.
+    connection.execute("BEGIN IMMEDIATE")
     for table, column, kind in ADDED:
-        if column not in {row["name"] for row in connection.execute(f"PRAGMA table_info({table})")}:
+        standing = {row["name"] for row in connection.execute(f"PRAGMA table_info({table})")}
+        if standing and column not in standing:  # a table that is new has all of its columns from the script
             connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
     connection.execute("COMMIT")
-    # Columns first, indexes may need them. Whoever dies here leaves a database that the next one brings up to date.
+    # Whoever dies here leaves a database that the next one brings up to date.
     connection.executescript(f"BEGIN IMMEDIATE; {load_script('sqlite_schema')}")
     connection.execute(
-        "UPDATE deployment SET schema_version = :version WHERE schema_version < :version", {"version": SCHEMA_VERSION}
+        "UPDATE deployment SET schema_version = :version, oldest_code = max(oldest_code, :oldest_code)"
+        " WHERE schema_version < :version",
+        {"version": SCHEMA_VERSION, "oldest_code": OLDEST_CODE},
     )
     connection.execute("COMMIT")
 

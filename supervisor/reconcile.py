@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from chong.store.contract import TaskStore
-from chong.store.errors import StoreUnavailable
+from chong.store.errors import RightsMissing, StoreUnavailable
 from chong.store.model import Lease, TaskSnapshot
 from chong.store.pages import all_tasks
 from chong.store.query import TaskQuery
@@ -64,6 +64,8 @@ class Judge:
                 leases = self.store.leases(waiting)
                 dead |= set(watch.observe(leases, time.monotonic()))
                 lost |= {task.id: task for task in self.expire(dead, event_id)} if dead else {}
+            except RightsMissing:
+                raise  # whoever waits for that waits for ever
             except StoreUnavailable:
                 watch.forget()
                 sleep(LOOK_SECONDS)

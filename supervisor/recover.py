@@ -93,6 +93,7 @@ def find(store: TaskStore, scene: Scene) -> Findings:
     terms = {record.term: record for record in store.terms(scene.node.node)}
     _refuse_namesake(store, scene)
     store.register_term(scene.term, scene.node)
+    findings.num_buckets = _still_agreed(store, scene)
     parted = not BucketPolicy(findings.num_buckets).covers_all(scene.owned_buckets)
     findings.declared = scene.owned_buckets if parted else None
     store.declare_buckets(scene.node.node, findings.declared)
@@ -120,6 +121,15 @@ def _agree_on_buckets(store: TaskStore, scene: Scene) -> int:
     if recorded != wanted:
         raise ConfigurationError(f"number of buckets: expected {recorded} as the deployment has recorded, got {wanted}")
     return wanted
+
+
+def _still_agreed(store: TaskStore, scene: Scene) -> int:
+    """Once more, now that no `rebucket` can begin: one that ended since has another number, and saw no live node."""
+    try:
+        return _agree_on_buckets(store, scene)
+    except ConfigurationError:
+        store.end_term(scene.term.term)
+        raise
 
 
 def _refuse_namesake(store: TaskStore, scene: Scene) -> None:

@@ -6,7 +6,7 @@ from functools import partial
 import structlog
 
 from chong.store.contract import TaskStore
-from chong.store.errors import StoreError
+from chong.store.errors import ConfigurationError, StoreError
 from chong.store.model import HoldList
 from chong.supervisor.courier import Courier
 from chong.supervisor.gatekeeper import Gatekeeper
@@ -17,7 +17,8 @@ class SharedHolds:
     """Lives in the loop's thread. `seen` is the revision that the store knows we keep to, None before the first.
 
     As long as the store has not taken our word, the next poll finds the same holds again, and says it once more.
-    `on_forgotten` is called when the store does not know the node any more.
+    `on_forgotten` is called when the store does not know the node any more. Who changes the number of buckets
+    raises the revision too; a supervisor that was cut off meanwhile, and counts by the old one (`num_buckets`), ends.
     """
 
     def __init__(
@@ -29,6 +30,7 @@ class SharedHolds:
         *,
         node: str,
         term: str,
+        num_buckets: Callable[[], int],
         on_forgotten: Callable[[], None],
         log: structlog.typing.FilteringBoundLogger,
     ) -> None:
@@ -39,6 +41,7 @@ class SharedHolds:
         self._gatekeeper = gatekeeper
         self._node = node
         self._term = term
+        self._num_buckets = num_buckets
         self._on_forgotten = on_forgotten
         self._log = log
 
@@ -50,6 +53,9 @@ class SharedHolds:
     def _acknowledge(self, revision: int) -> None:
         """In the store's thread."""
         try:
+            recorded, ours = self._store.deployment().num_buckets, self._num_buckets()
+            if recorded not in (None, ours):
+                raise ConfigurationError(f"number of buckets: expected {recorded} since a rebucket, got {ours}")
             is_known = self._store.acknowledge_holds(self._term, revision)
             # Another term in our place is another matter: its row is not ours to write.
             is_forgotten = not is_known and all(node.node != self._node for node in self._store.nodes())

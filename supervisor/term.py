@@ -156,6 +156,7 @@ class Term:
             self._gatekeeper,
             node=self._settings.node,
             term=self.name,
+            num_buckets=lambda: self.node.admission.policy.num_buckets,
             on_forgotten=self.node.register_again,
             log=self._log,
         )

@@ -208,3 +208,16 @@ CREATE TABLE IF NOT EXISTS alerts (
 );
 
 CREATE UNIQUE INDEX IF NOT EXISTS alerts_open ON alerts (kind, subject) WHERE cleared_at IS NULL;
+
+-- One row for each change of the number of buckets, known by its event.
+CREATE TABLE IF NOT EXISTS rebucketings (
+    number INTEGER PRIMARY KEY,
+    event_id TEXT NOT NULL UNIQUE,
+    at INTEGER NOT NULL,
+    "by" TEXT NOT NULL,
+    reason TEXT,
+    before INTEGER NOT NULL,
+    after INTEGER NOT NULL,
+    waiting INTEGER NOT NULL,
+    moved INTEGER NOT NULL
+);

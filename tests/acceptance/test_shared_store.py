@@ -1,12 +1,15 @@
 """Several nodes on one PostgreSQL: each runs its own, and all are seen and controlled from anywhere."""
 
+import os
 import re
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
+import psycopg
+import pytest
 from node_bench import S, Supervised, wait_until
 from pg_server import Databases, Server, url_of
 from psycopg import conninfo
@@ -165,32 +168,65 @@ def test_migrate_makes_the_tables_and_records_the_number_of_buckets(outside: Sup
         databases.drop(name)
 
 
-def test_an_observer_reads_everything_and_asks_for_nothing(fleet: Enter, outside: Supervised, databases: Databases):
-    """With the rights that the operating guide gives it; what it may not do is one line."""
+@pytest.fixture
+def observed(outside: Supervised, databases: Databases) -> Iterator[Supervised]:
+    """`outside`, with a role that has the rights which the operating guide gives to an observer, and a password."""
+    database = str(conninfo.conninfo_to_dict(str(outside.address))["dbname"])
+    role = f"observer_{database}"
+    grants = re.findall(r"```sql\n(.*?)```", OPERATING.read_text(), re.DOTALL)[0].replace("observer", role)
+    databases.execute(*filter(str.strip, grants.split(";")), database=database)
+    said = conninfo.conninfo_to_dict(str(outside.address)) | {"user": role, "password": "s3cret"}
+    try:
+        outside.environment["CHONG_DB"] = url_of(said)
+        yield outside
+    finally:
+        databases.execute(f"DROP OWNED BY {role}", f"DROP ROLE {role}", database=database)
+
+
+def test_an_observer_reads_everything(fleet: Enter, observed: Supervised):
+    """Also what later versions add, by the rights that the operating guide gives."""
     node = fleet("--node", "one")
     task_id = node.begun("hold")
-    role = f"observer_{node.root.name.replace('-', '_')}"
-    grants = re.findall(r"```sql\n(.*?)```", OPERATING.read_text(), re.DOTALL)[0].replace("observer", role)
-    database = conninfo.conninfo_to_dict(str(outside.address))["dbname"]
-    databases.execute(*filter(str.strip, grants.split(";")), database=str(database))
-    try:
-        outside.share(url_of(conninfo.conninfo_to_dict(str(outside.address)) | {"user": role}))
-        looks = (
-            "ps",
-            "stats",
-            "buckets",
-            "nodes",
-            "tasks",
-            f"show {task_id}",
-            f"history {task_id}",
-            "reconcile --dry-run",
-        )
-        for words in looks:
-            answer = outside.cli(*words.split())
-            assert (answer.code, answer.err) == (0, ""), words
-        asked = outside.cli("stop", task_id)
-        assert (asked.code, asked.err.count("\n")) == (3, 1)
-        assert "permission denied" in asked.err
-    finally:
-        databases.execute(f"DROP OWNED BY {role}", database=str(database))
-        databases.execute(f"DROP ROLE {role}")
+    looks = ["ps", "stats", "buckets", "nodes", "tasks", "alerts", "migrate", "rebucket"]
+    looks += [f"show {task_id}", f"history {task_id}", "reconcile --dry-run", "prune --older-than 1d --dry-run"]
+    for words in looks:
+        answer = observed.cli(*words.split())
+        assert (answer.code, answer.err) == (0, ""), words
+        assert answer.out
+    found = observed.cli("doctor")
+    assert (found.code, found.err) == ((0, "") if "nothing found" in found.out else (1, ""))
+    with psycopg.connect(str(observed.address), autocommit=True) as later:
+        later.execute("CREATE TABLE later (name text)")
+    with psycopg.connect(observed.environment["CHONG_DB"]) as looking:
+        assert looking.execute("SELECT * FROM later").fetchall() == []
+
+
+def test_what_an_observer_may_not_do_is_one_line(fleet: Enter, observed: Supervised):
+    """It names the right, and never the password; nothing of it has happened."""
+    node = fleet("--node", "one")
+    task_id = node.begun("hold")
+    node.kill()
+    os.kill(node.forkserver(), signal.SIGKILL)
+    wait_until(lambda: any(lease.is_past for lease in observed.store.leases()), "a lease that is past")
+    before = observed.task(task_id)
+    asks = (
+        f"stop {task_id}",
+        f"pause {task_id} --wait",
+        "hold --bucket 7",
+        "hold --name noop",
+        "drain one",
+        "forget one --yes",
+        "reconcile",
+        "rebucket 96 --yes",
+    )
+    right = r"permission denied for table \w+; expected a role with SELECT, INSERT, UPDATE and DELETE on chong's tables"
+    for words in asks:
+        answer = observed.cli(*words.split())
+        assert (answer.code, answer.out, answer.err.count("\n")) == (1, "", 1), words
+        assert re.search(right, answer.err), words
+        assert "s3cret" not in answer.err
+    assert observed.task(task_id) == before
+    assert observed.store.holds().holds == ()
+    told = observed.cli("submit", "noop")
+    assert (told.code, told.err.count("\n")) == (1, 1)
+    assert "is chong-supervisor running?" in told.err

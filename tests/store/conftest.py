@@ -2,5 +2,5 @@
 
 import pytest
 
-PARTS = ("saves", "leases", "looks", "holds")
+PARTS = ("saves", "leases", "looks", "holds", "pruning", "alerts", "rebucketing")
 pytest.register_assert_rewrite(*(f"chong.store.conformance_{part}" for part in PARTS))

@@ -1,6 +1,7 @@
 """The months of the trail: made ahead, filled from the rest, dropped when they are over and empty."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from threading import Thread
 from typing import Any
@@ -12,9 +13,8 @@ from hypothesis import strategies as st
 from psycopg.rows import scalar_row
 from waiting import wait_until
 
-from chong.store.errors import StoreUnavailable
 from chong.store.ids import new_id
-from chong.store.partitions import Month, keep_months, make_month, month_of, months_ahead
+from chong.store.partitions import Month, keep_months, month_of, months_ahead
 from chong.store.postgres import PostgresTaskStore
 from chong.store.postgres_session import Connection
 from chong.store.specimens import queued, save_of, stored_end
@@ -86,32 +86,6 @@ def test_what_lies_in_the_rest_moves_when_its_month_is_made(store, database, con
     assert store.history(task.id) == before
 
 
-def test_a_write_that_waits_while_its_month_is_made_is_told_to_try_again(store, database, connection):
-    """It was on its way to the rest, which must not take it any more."""
-    later = NOW + timedelta(days=400)
-    save = save_of(None, queued(id=id_in(later)))
-    told: list[str] = []
-
-    def write() -> None:
-        try:
-            store.save_many([save])
-        except StoreUnavailable as error:
-            told.append(str(error))
-
-    writer = Thread(target=write)
-    with connection.transaction():
-        connection.execute("LOCK TABLE transitions_rest IN SHARE ROW EXCLUSIVE MODE")
-        writer.start()
-        waiting = "SELECT 1 FROM pg_locks WHERE relation = 'transitions_rest'::regclass AND NOT granted"
-        wait_until(lambda: column(database, waiting), "the write")
-        make_month(connection, Month.of(later))
-    writer.join(30)
-    (line,) = told
-    assert "violates partition constraint" in line
-    assert store.save_many([save]) == [None]
-    assert homes(database) == [Month.of(later).table]
-
-
 def test_a_month_goes_when_it_is_over_and_empty(store, database, connection):
     """Not before, and not while anything of it is kept."""
     past = NOW - timedelta(days=400)
@@ -150,3 +124,31 @@ def test_several_supervisors_may_keep_them_at_once(database, connection):
         store.close()
     assert faults == []
     assert len(parts(database)) == 4
+
+
+def wait_for_locks(database: str, waiting: int) -> None:
+    here = "(SELECT oid FROM pg_database WHERE datname = current_database())"
+    asked = f"SELECT count(*) FROM pg_locks WHERE NOT granted AND database = {here}"
+    wait_until(lambda: column(database, asked) == [waiting], f"{waiting} that wait for a lock")
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_who_writes_while_months_are_kept_is_not_refused(store, database, connection, is_over):
+    """It waits until its month is made, or dropped, and then finds where its trail belongs."""
+    then = NOW + timedelta(days=-400 if is_over else 400)
+    if is_over:
+        keep_months(connection, then)
+    task = queued(id=id_in(then))
+    with ThreadPoolExecutor(2) as threads, psycopg.connect(database) as other:
+        # Keeps it in the middle.
+        part = Month.of(then).table if is_over else "transitions_rest"
+        other.execute(f"LOCK TABLE {part} IN ROW EXCLUSIVE MODE")
+        kept = threads.submit(keep_months, connection, NOW if is_over else then)
+        wait_for_locks(database, 1)
+        saved = threads.submit(store.save_many, [save_of(None, task)])
+        wait_for_locks(database, 2)
+        other.rollback()
+        kept.result(30)
+        assert saved.result(30) == [None]
+    assert [step.target for step in store.history(task.id)] == [task.status]
+    assert homes(database) == ["transitions_rest" if is_over else Month.of(then).table]

@@ -20,6 +20,7 @@ from psycopg import conninfo
 from chong.store.errors import ConfigurationError, Refused, StoreError, StoreUnavailable
 from chong.store.open import check_address, open_store
 from chong.store.postgres import PostgresTaskStore
+from chong.store.schema import SCHEMA_VERSION
 from chong.store.specimens import TERM, TTL, read, request, stored_queued, stored_run, task_id
 
 DEADLINE = 1.0
@@ -278,6 +279,12 @@ class TestAddresses:
         with PostgresTaskStore(address, deadline=LIMIT) as store:
             assert stored_queued(store).version == 1
 
+    @pytest.mark.parametrize("name", ["psycopg", "psycopg.pool"])
+    def test_the_driver_says_nothing_by_itself(self, name):
+        """An error is one line: what went wrong again while a failed transaction was undone is none of them."""
+        code = f"import logging, chong.store.postgres; logging.getLogger({name!r}).warning('error ignored in rollback')"
+        assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stderr == b""
+
     def test_without_the_driver_the_command_to_install_it_is_told(self):
         """The core does not need it."""
         code = (
@@ -324,6 +331,17 @@ class TestTables:
                 stored_run(store)
         finally:
             databases.drop(name)
+
+    def test_older_tables_get_what_is_new(self, store, database):
+        """By whoever may make tables; who only looks is told to wait for that, and the tasks stay as they were."""
+        run = read(store, stored_run(store))
+        execute(database, "DROP TABLE rebucketings", "UPDATE deployment SET schema_version = 4")
+        assert f"has schema 4, this code needs {SCHEMA_VERSION}: run `chong migrate`" in refusal(database, create=False)
+        for _ in range(2):
+            with PostgresTaskStore(database) as upgraded:
+                assert read(upgraded, run) == run
+                assert upgraded.rebucketings() == []
+                assert upgraded.deployment().schema_version == SCHEMA_VERSION
 
     def test_tables_for_newer_code_are_refused(self, database):
         """Reading them wrongly would be worse."""

@@ -269,6 +269,7 @@ class TestFile:
             "DROP TABLE holds",
             "ALTER TABLE nodes DROP COLUMN clock_ahead",
             "DROP TABLE alerts",
+            "DROP TABLE rebucketings",
             "DROP INDEX firings_by_claim",
             "UPDATE deployment SET schema_version = 1",
         )
@@ -283,6 +284,7 @@ class TestFile:
                 assert store.deployment().schema_version == schema.SCHEMA_VERSION
                 store.place_hold(SharedHold(scope=HoldScope.NAME, target="mail", by="olga"))
                 assert [hold.by for hold in store.holds().holds] == ["olga"]
+                assert store.rebucketings() == []
 
     @pytest.mark.parametrize("name", ["with space.db", "what?.db", "100%#.db", "名.db"])
     def test_a_file_may_have_any_name(self, tmp_path, name):

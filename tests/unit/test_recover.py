@@ -48,6 +48,28 @@ def store():
         yield store
 
 
+class RebucketedMeanwhile(InMemoryTaskStore):
+    """Somebody else's change of the number ends just before the node is registered."""
+
+    def register_term(self, term, node):
+        if self.deployment().num_buckets == 64:
+            self.rebucket(96, "rebucket", actor="olga")
+        super().register_term(term, node)
+
+
+@pytest.mark.parametrize("named", [64, None])
+def test_a_node_that_begins_during_a_rebucket_goes_by_the_new_number(tmp_path, named):
+    """It was not seen as live, and has read the old number: it adopts the new one, or ends and is not live."""
+    with RebucketedMeanwhile() as store:
+        store.record_num_buckets(64)
+        if named is None:
+            assert find(store, scene(tmp_path, num_buckets=named)).num_buckets == 96
+        else:
+            with pytest.raises(ConfigurationError, match="expected 96"):
+                find(store, scene(tmp_path, num_buckets=named))
+            assert [node.is_live for node in store.nodes()] == [False]
+
+
 def scene(tmp_path, **facts):
     """The second term of a node whose first one has died."""
     plain = {
