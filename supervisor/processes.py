@@ -222,6 +222,11 @@ class Processes:
             if number == signal.SIGKILL:
                 self._containment.kill(run)
 
+    def end_group(self, run: str) -> None:
+        """Whatever a run without a worker may have left in its cgroup."""
+        self._containment.kill(run)
+        self._containment.discard(run)
+
     def freeze(self, run: str) -> None:
         """Stop all processes of the run; without a cgroup those go on that it has moved to other sessions."""
         if not self._containment.freeze(run):

@@ -111,5 +111,20 @@ def test_silent_forkservers_cost_no_run_of_another(place: Supervised):
     wait_until(lambda: node.workers() == [], "the ends of the others' runs")
 
 
+def test_a_forkserver_that_stays_stopped_is_ended_with_its_runs(place: Supervised):
+    """Its own hold time never comes; whoever reads `lost` may rely on that nothing of the run lives any more."""
+    node = place.start(lease=6)
+    task_id = node.begun("hold", seconds=90)
+    worker = node.worker_of(task_id)
+    forkserver = parent_of(worker)
+    node.kill()
+    os.kill(forkserver, signal.SIGSTOP)
+    node.start(lease=6)
+    task = node.end_of(task_id)
+    assert (task.status, task.attempt, is_alive(worker), is_alive(forkserver)) == (S.LOST, 1, False, False)
+    assert [event["seconds"] for event in node.events("forkserver_stuck")] == [4.5]
+    assert len(node.journal("begin")) == 1
+
+
 def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
