@@ -201,8 +201,7 @@ class Tasks:
             return
         except OSError as error:  # of the node, not of the task: it was not told to go, and starts another time
             self._log.error("go_not_sent", task=state.task.id, error=str(error))
-            self.put(replace(state, phase=Phase.FORKED))
-            self._later(state, e.GiveUpStart(), "not_sent")
+            self._later(state, e.GoNotSent(), "not_sent")
             return
         self.processes.send(state.task.run, frame, wake=False)  # it waits for this frame
 
