@@ -49,6 +49,26 @@ def test_a_start_that_fails_leaves_what_runs_to_the_next_one(place: Supervised, 
     assert (task.status, task.forced, task.attempt) == (S.STOPPED, False, 1)
 
 
+def test_starts_that_fail_in_a_row_do_not_hold_what_runs_for_ever(place: Supervised):
+    """Nobody renews its lease meanwhile; it is ended in the time between them, and its remains tell so."""
+    node = place.start(lease=6)
+    task_id = node.begun("hold", seconds=90)
+    pid = node.worker_of(task_id)
+    node.kill()
+    tamper(node, REFUSED["a namesake"][0])
+    for _ in range(20):
+        node.start(lease=6, wait=False)
+        assert node.supervisor.wait(20) == 2
+        if not is_alive(pid):
+            break
+    assert not is_alive(pid)
+    tamper(node, MENDED["a namesake"])
+    wait_until(lambda: not node.forkservers(), "its remains")
+    node.start(lease=6)
+    task = node.end_of(task_id)
+    assert (task.status, task.failure.kind, task.failure.cause) == (S.FAILED, "crashed", "orphaned")
+
+
 def test_sigterm_before_the_store_was_met_leaves_what_runs(place: Supervised):
     """Nobody could store how it ended; neither drain nor graces are cut short, the next term takes it over."""
     database = place.elsewhere()

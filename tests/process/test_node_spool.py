@@ -1,5 +1,7 @@
 """Files of a node that cannot be read cost what they held, never the node."""
 
+from itertools import pairwise
+
 import pytest
 from node_bench import InProcess, S, seconds, wait_until
 
@@ -52,7 +54,7 @@ def test_a_start_that_cannot_be_handed_over_waits_longer_each_time(bench: InProc
     task = node.submit("echo", text="x" * 100_000)
     wait_until(lambda: node.task(task).unstarted >= 3, "three starts")
     starts = [move.at for move in node.store.history(task) if move.target is S.STARTING]
-    first, second = (seconds(earlier, later) for earlier, later in zip(starts, starts[1:3], strict=False))
+    first, second = (seconds(earlier, later) for earlier, later in pairwise(starts[:3]))
     assert 0.5 < first < second
     node.paths.runs.unlink()
     node.paths.runs.mkdir()
