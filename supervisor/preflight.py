@@ -21,6 +21,7 @@ def preflight(settings: Settings, url: str) -> str:
     paths = settings.paths
     for directory in (paths.state, paths.runtime):
         check_private(directory)
+    settings.check_files()
     check_identity(paths.identity, settings.node)
     new = _new_file(url, paths.state)
     policy = settings.agreed_policy(None if new else _recorded_buckets(url))
