@@ -222,8 +222,7 @@ class Tasks:
         self.processes.thaw(state.task.run)
 
     def _forkserver_stuck(self, state: TaskState, _: e.ForkserverStuck) -> None:
-        self._log.error("forkserver_stuck", task=state.task.id, seconds=state.options.start_timeout)
-        self.processes.kill_stuck(state.task.run)
+        self.processes.kill_stuck(state.task.run, state.options.start_timeout)
 
     def _arm(self, state: TaskState, arm: e.Arm) -> None:
         self._disarm(state, e.Disarm(arm.name))

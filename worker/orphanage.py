@@ -47,7 +47,8 @@ class Orphanage:
         Else starts that fail in a row would hold the workers for ever, and nobody would renew their leases.
         """
         if self._since is not None:
-            self._since, self._spent = None, now - self._since
+            self._spent = now - self._since
+            self._since = None
 
     def leave(self) -> None:
         """A supervisor serves: the next loss is a new one."""
