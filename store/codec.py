@@ -6,6 +6,7 @@ from dataclasses import asdict, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
+from chong.store.errors import UnreadableRow
 from chong.store.model import (
     Action,
     Beat,
@@ -65,8 +66,20 @@ def set_to_json(values: Iterable[str]) -> str:
     return to_json(sorted(values))
 
 
+def _from_json(kind: type, text: str) -> Any:
+    """ValueError for JSON of any other kind."""
+    value = json.loads(text)
+    if not isinstance(value, kind):
+        raise ValueError(f"expected a {kind.__name__}")
+    return value
+
+
 def _set_from_json(text: str) -> frozenset[str]:
-    return frozenset(json.loads(text))
+    return frozenset(map(str, _from_json(list, text)))
+
+
+def _object_from_json(text: str) -> dict[str, Any]:
+    return dict(_from_json(dict, text))
 
 
 def _failure_to_json(failure: Failure) -> str:
@@ -74,7 +87,7 @@ def _failure_to_json(failure: Failure) -> str:
 
 
 def _failure_from_json(text: str) -> Failure:
-    kind, *rest = json.loads(text)
+    kind, *rest = _from_json(list, text)
     return Failure(FailureKind(kind), *rest)
 
 
@@ -88,7 +101,7 @@ def _stop_to_json(stop: StopMoments) -> str:
 
 
 def _stop_from_json(text: str) -> StopMoments:
-    stop: dict[str, Any] = json.loads(text)
+    stop = _object_from_json(text)
     for name in _MOMENTS:
         if stop[name] is not None:
             stop[name] = from_micros(stop[name])
@@ -97,6 +110,14 @@ def _stop_from_json(text: str) -> StopMoments:
 
 def _progress_to_json(progress: Progress) -> str:
     return to_json([progress.done, progress.total, progress.message])
+
+
+def _progress_from_json(text: str) -> Progress:
+    return Progress(*_from_json(list, text))
+
+
+def _usage_from_json(text: str) -> Usage:
+    return Usage(*_from_json(list, text))
 
 
 def _usage_to_json(usage: Usage) -> str:
@@ -138,14 +159,31 @@ _FROM_COLUMN: dict[str, Callable[[Any], Any]] = {
     "flags": _set_from_json,
     "failure": _failure_from_json,
     "stop": _stop_from_json,
-    "progress": lambda text: Progress(*json.loads(text)),
-    "usage": lambda text: Usage(*json.loads(text)),
-    "limits": json.loads,
-    "options": json.loads,
+    "progress": _progress_from_json,
+    "usage": _usage_from_json,
+    "limits": _object_from_json,
+    "options": _object_from_json,
     "forced": bool,
     "is_past": bool,
     "is_live": bool,
 }
+
+_EXPECTED: dict[Callable[[Any], Any], str] = {
+    Status: "a state of chong",
+    Action: "an action of chong",
+    from_micros: "a time in microseconds",
+    span_from_micros: "a length of time in microseconds",
+    _set_from_json: "a JSON list",
+    _failure_from_json: "a JSON list of kind, cause, message and traceback",
+    _stop_from_json: "a JSON object with who, why and four times",
+    _progress_from_json: "a JSON list of done, total and message",
+    _usage_from_json: "a JSON list of three numbers",
+    _object_from_json: "a JSON object",
+    json.loads: "JSON",
+}
+
+_KEYS = ("id", "task_id", "term", "node")
+"""By which a row is found again: the first of them that it has."""
 
 # What the lease row says, or what the store copies from it: a save never writes these.
 _FROM_LEASE = frozenset({"lease_owner", "lease_until", "last_heartbeat_at", "progress", "usage"})
@@ -164,20 +202,26 @@ def snapshot_to_columns(snapshot: TaskSnapshot) -> dict[str, Any]:
     return columns
 
 
-def _values(row: Row) -> dict[str, Any]:
-    values = {}
-    for name in row.keys():  # noqa: SIM118 - iterating over a row gives its values
-        value = row[name]
-        convert = _FROM_COLUMN.get(name)
-        values[name] = value if convert is None or value is None else convert(value)
-    return values
+def _values(table: str, row: Row) -> dict[str, Any]:
+    """By column name; UnreadableRow for a value that no store of ours has written."""
+    return {name: _value(table, row, name, _FROM_COLUMN.get(name)) for name in row.keys()}  # noqa: SIM118 - not a dict
+
+
+def _value(table: str, row: Row, name: str, convert: Callable[[Any], Any] | None) -> Any:
+    value = row[name]
+    if convert is None or value is None:
+        return value
+    try:
+        return convert(value)
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        key = next((str(row[name]) for name in _KEYS if name in row.keys()), "")  # noqa: SIM118
+        raise UnreadableRow(table, key, name, _EXPECTED.get(convert, convert.__name__), value) from error
 
 
 def snapshot_from_row(row: Row) -> TaskSnapshot:
-    values = _values(row)
+    values = _values("tasks", row)
     # Not in the table above: a command has an outcome too, and that one is a plain word.
-    if values["outcome"] is not None:
-        values["outcome"] = json.loads(values["outcome"])
+    values["outcome"] = _value("tasks", row, "outcome", json.loads)
     return TaskSnapshot(**values)
 
 
@@ -197,31 +241,31 @@ def transition_to_columns(transition: Transition, stored_at: int) -> tuple[Any, 
 
 
 def transition_from_row(row: Row) -> Transition:
-    return Transition(**_values(row))
+    return Transition(**_values("transitions", row))
 
 
 def note_from_row(row: Row) -> Note:
-    return Note(**_values(row))
+    return Note(**_values("notes", row))
 
 
 def lease_from_row(row: Row) -> Lease:
-    return Lease(**_values(row))
+    return Lease(**_values("leases", row))
 
 
 def command_from_row(row: Row) -> Command:
-    return Command(**_values(row))
+    return Command(**_values("commands", row))
 
 
 def term_from_row(row: Row) -> TermRecord:
-    return TermRecord(**_values(row))
+    return TermRecord(**_values("terms", row))
 
 
 def node_from_row(row: Row) -> NodeRecord:
-    return NodeRecord(**_values(row))
+    return NodeRecord(**_values("nodes", row))
 
 
 def catalogue_entry_from_row(row: Row) -> CatalogueEntry:
-    return CatalogueEntry(**_values(row))
+    return CatalogueEntry(**_values("catalogue", row))
 
 
 def bucket_load_from_row(row: Row) -> BucketLoad:

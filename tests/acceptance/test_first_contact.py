@@ -49,6 +49,26 @@ def test_a_start_that_fails_leaves_what_runs_to_the_next_one(place: Supervised, 
     assert (task.status, task.forced, task.attempt) == (S.STOPPED, False, 1)
 
 
+def test_a_row_that_cannot_be_read_is_named_in_one_line(place: Supervised):
+    """By whoever reads it: its table, its key, its column, and what was expected there."""
+    node = place.start()
+    task_id = node.submit("noop", key="acme")
+    node.end_of(task_id)
+    waiting = node.submit("noop")
+    node.end_of(waiting)
+    assert node.terminate() == 0
+    tamper(node, "UPDATE tasks SET status = 'queued', ended_at = NULL, tags = 'nonsense'")
+    said = "column tags: expected a JSON list, got 'nonsense'"
+    for words in (("ps",), ("show", task_id)):
+        answer = node.cli(*words)
+        assert (answer.code, answer.err.count("\n"), said in answer.err) == (1, 1, True), answer
+    node.start(wait=False)
+    assert node.supervisor.wait(20) == 1
+    [line] = [line for line in node.log().splitlines() if line.startswith("chong-supervisor: ")]
+    assert line.endswith(said)
+    assert "Traceback" not in node.log()
+
+
 def test_starts_that_fail_in_a_row_do_not_hold_what_runs_for_ever(place: Supervised):
     """Nobody renews its lease meanwhile; it is ended in the time between them, and its remains tell so."""
     node = place.start(lease=6)
@@ -144,6 +164,16 @@ def test_a_forkserver_that_stays_stopped_is_ended_with_its_runs(place: Supervise
     assert (task.status, task.attempt, is_alive(worker), is_alive(forkserver)) == (S.LOST, 1, False, False)
     assert [event["seconds"] for event in node.events("forkserver_stuck")] == [4.5]
     assert len(node.journal("begin")) == 1
+
+
+def test_a_forkserver_that_does_not_fork_is_told_as_any_other_that_is_stuck(place: Supervised):
+    """One event has one form, whoever found it."""
+    node = place.start()
+    os.kill(node.forkserver(), signal.SIGSTOP)
+    task_id = node.submit("starts.soon")
+    [stuck] = wait_until(lambda: node.events("forkserver_stuck"), "a forkserver that is stuck")
+    assert (stuck["generation"], stuck["seconds"], "task" in stuck) == (1, 1.0, False)
+    assert node.end_of(task_id).status is S.SUCCEEDED
 
 
 def parent_of(pid: int) -> int:
