@@ -292,6 +292,7 @@ class Term:
         except BaseException as error:  # noqa: BLE001 - it makes the term impossible, whatever it is
             self.loop.call(partial(self._meet, error))
         else:
+            self._registration.is_known = True
             self.loop.call(partial(self._store_met, scene, findings))
 
     def _store_not_met(self, scene: Scene, error: StoreUnavailable) -> None:
