@@ -71,20 +71,20 @@ def test_a_row_that_cannot_be_read_is_named_in_one_line(place: Supervised):
 
 def test_starts_that_fail_in_a_row_do_not_hold_what_runs_for_ever(place: Supervised):
     """Nobody renews its lease meanwhile; it is ended in the time between them, and its remains tell so."""
-    node = place.start(lease=6)
+    node = place.start(lease=12)
     task_id = node.begun("hold", seconds=90)
     pid = node.worker_of(task_id)
     node.kill()
-    tamper(node, REFUSED["a namesake"][0])
-    for _ in range(20):
-        node.start(lease=6, wait=False)
+    tamper(node, REFUSED["a namesake"][0].replace("60000000", "600000000"))
+    for _ in range(40):  # each of them comes well within the hold, all together do not
+        node.start(lease=12, wait=False)
         assert node.supervisor.wait(20) == 2
         if not is_alive(pid):
             break
     assert not is_alive(pid)
     tamper(node, MENDED["a namesake"])
     wait_until(lambda: not node.forkservers(), "its remains")
-    node.start(lease=6)
+    node.start(lease=12)
     task = node.end_of(task_id)
     assert (task.status, task.failure.kind, task.failure.cause) == (S.FAILED, "crashed", "orphaned")
 
