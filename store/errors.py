@@ -8,7 +8,8 @@
     └── StoreError
         ├── StoreUnavailable    the store is out of reach or did not answer in time: try again later
         │   └── RightsMissing   the role may not do this: until somebody grants it
-        └── ConcurrencyConflict a second writer exists: never retried
+        ├── ConcurrencyConflict a second writer exists: never retried
+        └── UnreadableRow       a row says what chong never writes: somebody has to look at it
 
 Drivers' own errors are translated inside `store/`; callers see only these.
 """
@@ -61,3 +62,13 @@ class ConcurrencyConflict(StoreError):  # noqa: N818
         super().__init__(f"task {task_id}: {detail}")
         self.task_id = task_id
         self.detail = detail
+
+
+class UnreadableRow(StoreError):  # noqa: N818
+    """A stored row has a value that chong never writes; names it, so that it can be mended by hand."""
+
+    def __init__(self, table: str, key: str, column: str, expected: str, got: object) -> None:
+        super().__init__(f"store: {table} {key}, column {column}: expected {expected}, got {str(got)[:60]!r}")
+        self.table = table
+        self.key = key
+        self.column = column

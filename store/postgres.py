@@ -9,7 +9,8 @@ from typing import Any
 from psycopg import errors
 
 from chong.store import postgres_schema
-from chong.store.codec import NATIVE, Codec
+from chong.store.codec import Codec
+from chong.store.columns import NATIVE
 from chong.store.errors import Refused, RightsMissing, StoreUnavailable
 from chong.store.model import Beat, Command, Save, TaskSnapshot
 from chong.store.partitions import keep_months

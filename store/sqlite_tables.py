@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from chong.store.codec import MICROSECONDS, Codec, to_json
+from chong.store.codec import Codec
+from chong.store.columns import MICROSECONDS, to_json
 from chong.store.errors import Refused
 from chong.store.model import Beat, Command, Save, TaskSnapshot
 from chong.store.queries import load_queries

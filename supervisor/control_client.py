@@ -103,6 +103,6 @@ def _answered(answer: bytes) -> dict[str, Any]:
         if content.pop("ok"):
             return content
         error = _ERRORS[content["code"]](str(content["error"]))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise Refused(f"the supervisor's answer is not understood: {answer[:100]!r}") from None
     raise error

@@ -49,6 +49,7 @@ class Controller:
         check_setting(self._settings.cgroup)
         policy = _agreed_policy(self._settings, store)
         self._settings.make_directories()
+        self._settings.check_files()
         become_subreaper()
         self._closing = threading.Lock()
         self._is_closing = False

@@ -61,6 +61,7 @@ _RULES: Rules = {
     e.Exited: runs.exited,
     e.Asked: requests.asked,
     e.GiveUpStart: starts.give_up_start,
+    e.GoNotSent: starts.go_not_sent,
     e.DefinitionGone: starts.definition_gone,
     e.Desynced: desync.desynced,
     e.HolderDead: runs.lost,

@@ -115,6 +115,11 @@ class GiveUpStart:
 
 
 @dataclass(frozen=True, slots=True)
+class GoNotSent:
+    """The node could not hand over what the worker needs: the start is given up, and tried again after a while."""
+
+
+@dataclass(frozen=True, slots=True)
 class DefinitionGone:
     """No loaded module defines the task."""
 
@@ -175,6 +180,7 @@ Happening = (
     | Exited
     | Asked
     | GiveUpStart
+    | GoNotSent
     | DefinitionGone
     | Desynced
     | HolderDead

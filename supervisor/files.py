@@ -50,6 +50,17 @@ def set_aside(path: Path) -> Path:
         return path
 
 
+def check_plain(path: Path) -> None:
+    """ConfigurationError when a directory stands in the place of a file of ours, or we may not read and write it."""
+    try:
+        if path.is_dir():
+            raise ConfigurationError(f"{path}: expected a file, got a directory")
+        if path.exists() and not os.access(path, os.R_OK | os.W_OK):
+            raise ConfigurationError(f"{path}: expected a file that user {os.geteuid()} may read and write, got none")
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be used as a file: {error.strerror}") from error
+
+
 def make_private(directory: Path) -> None:
     """Make sure that the directory exists, is ours and 0700; ConfigurationError otherwise."""
     try:

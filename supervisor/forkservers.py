@@ -7,7 +7,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -44,7 +44,7 @@ def attach_all(paths: Paths, hold: float, on_trouble: Callable[[int, str], None]
     """Attach to every forkserver of this node that answers, oldest first; dead ones' sockets are removed.
 
     All at once, in a part of the `hold` at most: a silent one must not cost the runs of the others. One that holds
-    its lock but does not answer, or not sensibly, is reported and left alone: its own hold time ends it.
+    its lock but does not answer, or not sensibly, is reported and left alone: see `Silent` for its end.
     """
     numbers = _numbers(paths.runtime, "generation-*.sock")
     if not numbers:
@@ -79,7 +79,12 @@ def _attach(paths: Paths, seconds: float, number: int) -> Found | str | None:
 
 def locked_generations(paths: Paths) -> frozenset[int]:
     """The generations whose forkserver lives, answering or not: their flock is held. Others' locks are removed."""
-    return frozenset(n for n in _numbers(paths.state, "generation-*.lock") if _is_locked(paths.generation_lock(n)))
+    return still_locked(paths, _numbers(paths.state, "generation-*.lock"))
+
+
+def still_locked(paths: Paths, numbers: Iterable[int]) -> frozenset[int]:
+    """As `locked_generations`, of these: no other's lock is touched, which may be about to be taken."""
+    return frozenset(number for number in numbers if _is_locked(paths.generation_lock(number)))
 
 
 def remove_dead(paths: Paths) -> None:

@@ -21,6 +21,8 @@ def read_identity(path: Path) -> Identity | None:
         return Identity(str(content["node"]), str(content["node_id"]))
     except (FileNotFoundError, NotADirectoryError):
         return None  # where nothing can be, the directories' own check says why
+    except IsADirectoryError as error:
+        raise ConfigurationError(f"{path}: expected a file, got a directory") from error
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:

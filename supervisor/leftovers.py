@@ -1,4 +1,6 @@
-"""Runs of former terms that may still live somewhere: judged in the background, by their leases."""
+"""Runs of former terms that may still live somewhere: judged in the background, by their leases, or as soon as the
+forkservers are gone that may hold them.
+"""
 
 import time
 from collections.abc import Callable
@@ -7,30 +9,41 @@ from functools import partial
 from chong.store.errors import StoreUnavailable
 from chong.store.model import TaskSnapshot
 from chong.supervisor.courier import Courier
+from chong.supervisor.forkservers import still_locked
 from chong.supervisor.loop import Loop
 from chong.supervisor.reconcile import Judge, new_event_id
+from chong.supervisor.recover import Findings, Scene, find_dead
 from chong.supervisor.watch import Watch
 
 
 class Leftovers:
-    """Looks at the leases of `ids` every `every` seconds until each has been renewed by others, or is expired."""
+    """Looks every `every` seconds at `ids` until each was renewed by others, is expired, or proven dead and adopted.
+
+    on_lost: told of those that were expired. on_dead: of those that are ours to bury.
+    """
 
     def __init__(
         self,
         loop: Loop,
         courier: Courier,
         judge: Judge,
+        scene: Scene,
         ids: frozenset[str],
         *,
         every: float,
         on_lost: Callable[[list[TaskSnapshot]], None],
+        on_dead: Callable[[Findings], None],
     ) -> None:
         self._loop = loop
         self._courier = courier
         self._judge = judge
+        self._scene = scene
+        self._is_proven = not scene.silent
+        """Whether all that can be known without the leases is known."""
         self._ids = ids
         self._every = every
         self._on_lost = on_lost
+        self._on_dead = on_dead
         self._watch = Watch()
         self._event_id = new_event_id()
         self._dead: set[str] = set()
@@ -42,6 +55,7 @@ class Leftovers:
 
     def _look(self) -> None:
         try:
+            self._look_at_forkservers()
             leases = self._judge.store.leases(self._ids)
             self._dead |= set(self._watch.observe(leases, time.monotonic()))
             lost = self._judge.expire(self._dead, self._event_id) if self._dead else []
@@ -53,6 +67,14 @@ class Leftovers:
             if lost:
                 self._loop.call(partial(self._on_lost, lost))
         self._loop.call(self._look_later)
+
+    def _look_at_forkservers(self) -> None:
+        if self._is_proven or still_locked(self._scene.paths, self._scene.silent):
+            return
+        found = find_dead(self._judge.store, self._scene, self._ids)
+        self._is_proven = True
+        self._ids -= {task.id for task in found.dead}
+        self._loop.call(partial(self._on_dead, found))
 
     def _look_later(self) -> None:
         if self._ids or self._dead:

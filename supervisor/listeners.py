@@ -22,7 +22,7 @@ class ForkserverListener(Protocol):
         """It could not be started, or said something that makes no sense; it is ended."""
 
     def forkserver_stuck(self, generation: int, seconds: float) -> None:
-        """It said nothing for so long after it was asked; it is ended."""
+        """It did nothing that it was asked for, or said nothing, for so long; it is ended."""
 
     def forkserver_gone(self, generation: int, *, expected: bool, restart_in: float | None) -> None:
         """A forkserver ended; `expected` when it was to, and no run of it is left."""

@@ -59,6 +59,11 @@ class Paths:
     def control(self) -> Path:
         return self.runtime / "control.sock"
 
+    def own_files(self) -> list[Path]:
+        """Whatever must be a file if it is there, for a supervisor to begin: everything but single tasks' files."""
+        found = [*self.state.glob("generation-*.*"), *self.runtime.glob("generation-*.*")]
+        return [self.lock, self.identity, self.holds, self.control, self.trials, *sorted(found)]
+
     def log_of(self, run: str) -> Path:
         return self.logs / f"{run}.log"
 

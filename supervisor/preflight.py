@@ -21,6 +21,7 @@ def preflight(settings: Settings, url: str) -> str:
     paths = settings.paths
     for directory in (paths.state, paths.runtime):
         check_private(directory)
+    settings.check_files()
     check_identity(paths.identity, settings.node)
     is_new, recorded = _new_file(url, paths.state) is not None, None
     if not is_new:

@@ -207,10 +207,11 @@ class Processes:
             channel.wake()
         return True
 
-    def kill_stuck(self, run: str) -> None:
-        """The forkserver that was asked for this run does not answer: its workers live on without it."""
-        if run in self._asked:
-            self.generations.kill(self._asked[run])
+    def kill_stuck(self, run: str, seconds: float) -> None:
+        """The forkserver that was asked for this run did not answer for so long: its workers live on without it."""
+        if (source := self._asked.get(run)) is not None:
+            self._listener.forkserver_stuck(source.number, seconds)
+            self.generations.kill(source)
 
     def shut(self, run: str) -> None:
         if run in self._channels:
@@ -221,6 +222,11 @@ class Processes:
             self._channels[run].signal(number, group=group)
             if number == signal.SIGKILL:
                 self._containment.kill(run)
+
+    def end_group(self, run: str) -> None:
+        """Whatever a run without a worker may have left in its cgroup."""
+        self._containment.kill(run)
+        self._containment.discard(run)
 
     def freeze(self, run: str) -> None:
         """Stop all processes of the run; without a cgroup those go on that it has moved to other sessions."""

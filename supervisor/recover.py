@@ -8,7 +8,7 @@ import shutil
 import signal
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from chong.supervisor.files import read_json
 from chong.supervisor.frames import held_back
 from chong.supervisor.paths import Paths
 from chong.supervisor.submission import Submission
+from chong.supervisor.survivors import end_writers
 from chong.supervisor.verdict import ProcessEnd, usage_of
 from chong.worker.wire import ProtocolError, decode_up
 
@@ -78,6 +79,8 @@ class Findings:
     """Accepted and begun here, but unknown to the store: it was replaced by an older or an empty one."""
     ended: list[TaskSnapshot] = field(default_factory=list)
     """Accepted, and final in the store."""
+    survivors: list[int] = field(default_factory=list)
+    """Processes of dead runs that had lived on; they are ended."""
     stored_runs: list[str] = field(default_factory=list)
     """Attached, and its end is stored by our own event: only the release is missing."""
     foreign_runs: list[tuple[str, TaskSnapshot | None]] = field(default_factory=list)
@@ -105,11 +108,26 @@ def find(store: TaskStore, scene: Scene) -> Findings:
     tasks = {task.id: task for task in all_tasks(store, open_here)}
     runs = [task for task in tasks.values() if task.status in RUNS]
     _sort_runs(store, scene, findings, runs, terms)
+    _end_survivors(scene, findings)
     _sort_waiting(scene, findings, [task for task in tasks.values() if task.status in WAITING])
     _sort_attached(store, scene, findings, {task.run for task, _ in findings.running})
     _sort_accepted(store, scene, findings, tasks)
     _clear_runs(store, scene, {task.run for task in runs})
     return findings
+
+
+def find_dead(store: TaskStore, scene: Scene, doubtful: frozenset[str]) -> Findings:
+    """Once the silent forkservers of the scene are gone: what that proves of the runs that were doubtful for them."""
+    findings = Findings()
+    terms = {record.term: record for record in store.terms(scene.node.node)}
+    runs = list(all_tasks(store, TaskQuery(ids=doubtful, node=scene.node.node, statuses=RUNS)))
+    _sort_runs(store, replace(scene, silent=frozenset()), findings, runs, terms)
+    _end_survivors(scene, findings)
+    return findings
+
+
+def _end_survivors(scene: Scene, findings: Findings) -> None:
+    findings.survivors = end_writers(scene.paths.log_of(task.run) for task in findings.dead)
 
 
 def _agree_on_buckets(store: TaskStore, scene: Scene) -> int:

@@ -36,6 +36,8 @@ class Registration:
         self._log = log
         self._has_begun = False
         self._declared: frozenset[int] | None = None
+        self.is_known = False
+        """Whether the first contact has registered the term; belongs to the store's thread."""
 
     def begin(self, declared: frozenset[int] | None) -> None:
         """The first contact has registered the term and its buckets; whatever is known since then follows."""
@@ -50,11 +52,12 @@ class Registration:
 
     def end(self) -> None:
         """The supervisor ends as it was asked to, and says so: nobody has to wait until its silence is long enough."""
-        if self._has_begun:
-            self._courier.do(self._write_end)
+        self._courier.do(self._write_end)
 
     def _write_end(self) -> None:
-        """In the store's thread; the loop has ended."""
+        """In the store's thread; the loop has ended. A first contact that was under way is over, taken in or not."""
+        if not self.is_known:
+            return
         try:
             self._store.end_term(self._term.term)
         except ChongError as error:

@@ -7,10 +7,11 @@ from typing import Any
 from chong.store.model import Failure, FailureKind
 from chong.store.states import Status
 from chong.supervisor import events as e
-from chong.supervisor.retry import is_retried, retry_wait
+from chong.supervisor.retry import backoff, is_retried, retry_wait
 from chong.supervisor.step import Step
 from chong.supervisor.task_state import UNKILLABLE, Phase, TaskState
 from chong.supervisor.verdict import ProcessEnd, judge
+from chong.worker.options import Backoff
 from chong.worker.wire import Down
 
 TEARDOWN_GRACE = 5.0
@@ -150,7 +151,8 @@ def _end_run(step: Step, status: Status, exit_: ProcessEnd, changes: dict[str, A
     if status is Status.QUEUED:
         status, reason = Status.QUEUED, "given up before it was told to go"
         changes = {"unstarted": step.state.task.unstarted + 1}
-        step.know(requeue_after=0.0)
+        unsent = step.state.unsent
+        step.know(requeue_after=backoff(Backoff(), unsent, step.event.id) if unsent else 0.0)
     elif status is Status.FAILED and failure is not None and _may_retry(step.state, failure):
         status = Status.RETRYING
         step.know(requeue_after=retry_wait(step.state.task, step.state.options.backoff))

@@ -8,7 +8,7 @@ from typing import Any
 from chong.store.buckets import DEFAULT_NUM_BUCKETS, BucketPolicy
 from chong.store.errors import ConfigurationError
 from chong.supervisor.checks import Ownership
-from chong.supervisor.files import make_private
+from chong.supervisor.files import check_plain, make_private
 from chong.supervisor.keys import DEFAULTS, FIELDS, Key
 from chong.supervisor.paths import Paths, default_node, default_runtime_dir, default_state_dir
 
@@ -105,6 +105,11 @@ class Settings:
         paths = self.paths
         for directory in (paths.state, paths.runtime, paths.logs, paths.runs, paths.accepted, paths.checkpoints):
             make_private(directory)
+
+    def check_files(self) -> None:
+        """Before any of them is used: ConfigurationError when one cannot be."""
+        for path in self.paths.own_files():
+            check_plain(path)
 
 
 def _check(key: Key, field_name: str, value: Any) -> None:

@@ -113,6 +113,13 @@ def give_up_start(step: Step, _: e.GiveUpStart) -> None:
         step.give_up()
 
 
+def go_not_sent(step: Step, _: e.GoNotSent) -> None:
+    """The worker waits for a word that will not come. What keeps the node from it may last, as a full disk does."""
+    if step.state.phase is Phase.GOING:
+        step.know(phase=Phase.FORKED, unsent=step.state.unsent + 1, given_up=True)
+        step.give_up()
+
+
 def ready(step: Step, _: e.Ready) -> None:
     if step.state.phase is not Phase.FORKED:
         return
@@ -126,7 +133,7 @@ def ready(step: Step, _: e.Ready) -> None:
 def started(step: Step, _: e.Started) -> None:
     if step.state.phase is Phase.LIVE:
         return  # seen before: a former term stored it and was killed before it could pop the frame
-    step.know(phase=Phase.LIVE, since=step.event.clock, refusals=0)
+    step.know(phase=Phase.LIVE, since=step.event.clock, refusals=0, unsent=0)
     step.do(e.Disarm(e.TimerName.START))
     if step.status is not Status.STARTING:
         return

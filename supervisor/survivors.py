@@ -1,4 +1,8 @@
-"""Processes that outlived supervisor and forkserver: the leash has ended them, unless a task cast it off."""
+"""Processes of former terms that must end and have no other handle, found by a file that only they have open to write.
+
+Workers that outlived supervisor and forkserver, by their log: the leash has ended them, unless a task cast it off.
+Forkservers that do not answer, by their lock.
+"""
 
 import os
 import signal
@@ -10,12 +14,13 @@ Identity = tuple[int, int]
 """Device and inode."""
 
 
-def end_survivors(logs: Iterable[Path]) -> list[int]:
-    """Kill whatever still writes to one of these logs of dead runs; the processes' ids.
+def end_writers(files: Iterable[Path]) -> list[int]:
+    """Kill whatever else has one of these files open to write; the processes' ids.
 
-    Who only reads one is a person. A process that has closed its log, too, is not found.
+    Who only reads one is a person. A process that has closed its file is not found. It looks at every descriptor of
+    every process: half a second where there are thousands, so never in the main loop.
     """
-    identities = {identity for log in logs if (identity := _identity(log)) is not None}
+    identities = {identity for file in files if (identity := _identity(file)) is not None}
     return [pid for pid in _others() if _end_if_writing(pid, identities)] if identities else []
 
 

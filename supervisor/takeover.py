@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,7 @@ from chong.supervisor.memo import options_of
 from chong.supervisor.node import Node
 from chong.supervisor.paths import Paths
 from chong.supervisor.reconcile import Judge
-from chong.supervisor.recover import Findings, Remains, read_remains
-from chong.supervisor.survivors import end_survivors
+from chong.supervisor.recover import Findings, Remains, Scene, read_remains
 from chong.supervisor.task_state import Phase, TaskState
 from chong.supervisor.verdict import ORPHANED, ProcessEnd
 from chong.worker.wire import ProtocolError, Up, decode_up
@@ -47,12 +47,7 @@ class Takeover:
             self._end_foreign(node, run, found)
         for task in findings.unforked:
             _take_in(node, *self.unforked(task))
-        for pid in end_survivors(self._paths.log_of(task.run) for task in findings.dead):
-            node.complain_of_survivor(pid)
-        for task in findings.dead:
-            if (text := self.left_state(task)) is not None:
-                node.tasks.keep_state(task.id, text)
-            self._bury(node, task)
+        self.bury(findings, node)
         for task in findings.spoolless:
             _take_in(node, self.state(task), [(e.SpoolGone(SPOOL_GONE), f"{task.id}.spoolless", datetime.now(UTC))])
         for task in findings.waiting:
@@ -62,10 +57,27 @@ class Takeover:
         for task_id in findings.forgotten:
             node.complain_of_store(task_id)
 
-    def judge_later(self, findings: Findings, judge: Judge, node: Node, *, every: float) -> None:
-        """Watch the leases of the doubtful ones in the background."""
-        ids = frozenset(task.id for task in findings.doubtful)
-        Leftovers(node.loop, node.courier, judge, ids, every=every, on_lost=node.judged_lost).begin()
+    def bury(self, findings: Findings, node: Node) -> None:
+        """Take in the runs that are proven dead."""
+        for pid in findings.survivors:
+            node.complain_of_survivor(pid)
+        for task in findings.dead:
+            if (text := self.left_state(task)) is not None:
+                node.tasks.keep_state(task.id, text)
+            self._bury(node, task)
+
+    def judge_later(self, findings: Findings, scene: Scene, judge: Judge, node: Node, *, every: float) -> None:
+        """Watch the leases of the doubtful ones in the background, and the forkservers that may still hold them."""
+        Leftovers(
+            node.loop,
+            node.courier,
+            judge,
+            scene,
+            frozenset(task.id for task in findings.doubtful),
+            every=every,
+            on_lost=node.judged_lost,
+            on_dead=partial(self.bury, node=node),
+        ).begin()
 
     def _go_on(self, node: Node, task: TaskSnapshot, used: float) -> None:
         state = self.state(task, used=used, pid=node.processes.pid_of(task.run))
@@ -74,6 +86,7 @@ class Takeover:
         node.processes.read(task.run)
 
     def _bury(self, node: Node, task: TaskSnapshot) -> None:
+        node.processes.end_group(task.run)
         state, happened = self.dead(task)
         if state.has_process:  # its remains have told the bound of its log, which nobody has looked at since
             node.processes.logs.begin(task.run, state.options.log_max)

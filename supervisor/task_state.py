@@ -42,6 +42,7 @@ class TaskState:
     used, since: running time used up before, and the monotonic second since which it runs on.
     requeue_after: the delay of the next attempt, to be queued when the end of this one is stored; not_before: the
     monotonic second before which it must not start, None when this term has not computed it.
+    refusals, unsent: forks refused, and starts that the node could not hand over, since user code last ran.
     retry_word: whether the worker said of its exception that it may be retried.
     signalled, killed: by the ladder, while the worker lived; SIGKILL at any time. worker_ended: it is a zombie.
     """
@@ -63,6 +64,7 @@ class TaskState:
     requeue_after: float | None = None
     not_before: float | None = None
     refusals: int = 0
+    unsent: int = 0
     result: Result | None = None
     failure: Failure | None = None
     retry_word: bool | None = None

@@ -201,8 +201,7 @@ class Tasks:
             return
         except OSError as error:  # of the node, not of the task: it was not told to go, and starts another time
             self._log.error("go_not_sent", task=state.task.id, error=str(error))
-            self.put(replace(state, phase=Phase.FORKED))
-            self._later(state, e.GiveUpStart(), "not_sent")
+            self._later(state, e.GoNotSent(), "not_sent")
             return
         self.processes.send(state.task.run, frame, wake=False)  # it waits for this frame
 
@@ -223,8 +222,7 @@ class Tasks:
         self.processes.thaw(state.task.run)
 
     def _forkserver_stuck(self, state: TaskState, _: e.ForkserverStuck) -> None:
-        self._log.error("forkserver_stuck", task=state.task.id, seconds=state.options.start_timeout)
-        self.processes.kill_stuck(state.task.run)
+        self.processes.kill_stuck(state.task.run, state.options.start_timeout)
 
     def _arm(self, state: TaskState, arm: e.Arm) -> None:
         self._disarm(state, e.Disarm(arm.name))

@@ -45,9 +45,11 @@ from chong.supervisor.recover import Findings, Scene, find
 from chong.supervisor.registration import Registration
 from chong.supervisor.settings import Settings
 from chong.supervisor.shared_holds import SharedHolds
+from chong.supervisor.silent import Silent
 from chong.supervisor.spool import Spool
 from chong.supervisor.takeover import Takeover
 from chong.supervisor.tasks import Tasks
+from chong.supervisor.ticker import Ticker
 from chong.supervisor.tickers import Tickers
 
 CONTACT_RETRY = 1.0
@@ -195,6 +197,7 @@ class Term:
                 self.loop.call(self.firings.look)
             self._close_in_time(self.tickers.bounding.close)
             self.tickers.bounding.start()
+            self._end_silent(scene)
             self._thread.start()
             self._courier.do(partial(self._contact, scene))
             self._met.result()
@@ -214,6 +217,18 @@ class Term:
         if not scene.silent:
             for run in self._containment.clear(scene.attached):
                 self._log.error("cgroup_not_cleared", run=run)
+
+    def _end_silent(self, scene: Scene) -> None:
+        """Before and without any contact with the store: what is stuck must not live on for want of it."""
+        if scene.silent:
+            settings = self._settings
+            silent = Silent(settings.paths, scene.silent, settings.hold + settings.ladder, self._tell_stuck)
+            watching = Ticker("chong-silent", silent.look, on_fault=self.loop.fail)
+            self._close_in_time(watching.close)
+            watching.start()
+
+    def _tell_stuck(self, number: int, seconds: float) -> None:
+        self.loop.call(partial(self.node.forkserver_stuck, number, seconds))
 
     def _operations(self) -> Operations:
         return Operations(
@@ -298,14 +313,15 @@ class Term:
         except BaseException as error:  # noqa: BLE001 - it makes the term impossible, whatever it is
             self.loop.call(partial(self._meet, error))
         else:
-            self.loop.call(partial(self._store_met, findings))
+            self._registration.is_known = True
+            self.loop.call(partial(self._store_met, scene, findings))
 
     def _store_not_met(self, scene: Scene, error: StoreUnavailable) -> None:
         self._log.warning("waiting_for_store", error=str(error))
         self._meet(None)
         self.loop.later(CONTACT_RETRY, partial(self._courier.do, partial(self._contact, scene)))
 
-    def _store_met(self, findings: Findings) -> None:
+    def _store_met(self, scene: Scene, findings: Findings) -> None:
         if self._is_ending:
             return  # too late to take anything over
         self.node.adopt_buckets(findings.num_buckets)
@@ -316,7 +332,7 @@ class Term:
         for node, shared in findings.rivals.items():
             self._log.error("buckets_declared_twice", by=node, buckets=format_buckets(shared))
         judge = Judge(self._store, self.name)
-        self._takeover.judge_later(findings, judge, self.node, every=min(1.0, self._settings.renewal))
+        self._takeover.judge_later(findings, scene, judge, self.node, every=min(1.0, self._settings.renewal))
         self._last.callback(self.tickers.hook.close)
         for ticker in self.tickers.all:
             self._close_in_time(ticker.close)

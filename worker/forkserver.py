@@ -159,13 +159,15 @@ class Forkserver:
                 self._say(Report.PONG)
             case Order.RETIRE:
                 self._retired = True
+                self._orphanage.leave()  # a later term says so when it has taken the runs over
             case other:
                 complain(f"order: expected one of {[str(known) for known in Order]}, got {other!r}"[:300])
 
     def _attach(self, order: Message) -> None:
         if isinstance(term := order.get("term"), str):
             self._served.append(term)
-        self._orphanage.leave()
+            self._orphanage.leave()
+        self._orphanage.pause(boot_time())
         if self._control is not None:
             self._control.attached = True
         for held in self._runs:

@@ -26,6 +26,7 @@ class Orphanage:
     def __init__(self, hold: float, ladder: float) -> None:
         self._moments = ((Act.TERM, hold), (Act.KILL, hold + ladder * KILL_SHARE), (Act.LEAVE, hold + ladder))
         self._since: float | None = None
+        self._spent = 0.0
         self._done = 0
 
     @property
@@ -38,10 +39,20 @@ class Orphanage:
 
     def enter(self, now: float) -> None:
         if self._since is None:
-            self._since, self._done = now, 0
+            self._since = now - self._spent
+
+    def pause(self, now: float) -> None:
+        """A supervisor is there, which may fail yet: the next loss goes on where this one has got to.
+
+        Else starts that fail in a row would hold the workers for ever, and nobody would renew their leases.
+        """
+        if self._since is not None:
+            self._spent = now - self._since
+            self._since = None
 
     def leave(self) -> None:
-        self._since, self._done = None, 0
+        """A supervisor serves: the next loss is a new one."""
+        self._since, self._spent, self._done = None, 0.0, 0
 
     def next(self, now: float) -> Act:
         if self._since is None or self._done == len(self._moments):

@@ -66,7 +66,7 @@ class Order(StrEnum):
     SPAWN = "spawn"  # run, task, log, title, memo: fork a worker; idempotent by run
     RELEASE = "release"  # run: its end is stored, reap it
     PING = "ping"  # say something: `pong`, behind all that was to be said before
-    RETIRE = "retire"  # start nothing more, end when nothing is unreleased
+    RETIRE = "retire"  # start nothing more, end when nothing is unreleased; of a later term: your runs are mine now
 
 
 class Report(StrEnum):

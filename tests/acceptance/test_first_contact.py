@@ -49,6 +49,46 @@ def test_a_start_that_fails_leaves_what_runs_to_the_next_one(place: Supervised, 
     assert (task.status, task.forced, task.attempt) == (S.STOPPED, False, 1)
 
 
+def test_a_row_that_cannot_be_read_is_named_in_one_line(place: Supervised):
+    """By whoever reads it: its table, its key, its column, and what was expected there."""
+    node = place.start()
+    task_id = node.submit("noop", key="acme")
+    node.end_of(task_id)
+    waiting = node.submit("noop")
+    node.end_of(waiting)
+    assert node.terminate() == 0
+    tamper(node, "UPDATE tasks SET status = 'queued', ended_at = NULL, tags = 'nonsense'")
+    said = "column tags: expected a JSON list, got 'nonsense'"
+    for words in (("ps",), ("show", task_id)):
+        answer = node.cli(*words)
+        assert (answer.code, answer.err.count("\n"), said in answer.err) == (1, 1, True), answer
+    node.start(wait=False)
+    assert node.supervisor.wait(20) == 1
+    [line] = [line for line in node.log().splitlines() if line.startswith("chong-supervisor: ")]
+    assert line.endswith(said)
+    assert "Traceback" not in node.log()
+
+
+def test_starts_that_fail_in_a_row_do_not_hold_what_runs_for_ever(place: Supervised):
+    """Nobody renews its lease meanwhile; it is ended in the time between them, and its remains tell so."""
+    node = place.start(lease=12)
+    task_id = node.begun("hold", seconds=90)
+    pid = node.worker_of(task_id)
+    node.kill()
+    tamper(node, REFUSED["a namesake"][0].replace("60000000", "600000000"))
+    for _ in range(40):  # each of them comes well within the hold, all together do not
+        node.start(lease=12, wait=False)
+        assert node.supervisor.wait(20) == 2
+        if not is_alive(pid):
+            break
+    assert not is_alive(pid)
+    tamper(node, MENDED["a namesake"])
+    wait_until(lambda: not node.forkservers(), "its remains")
+    node.start(lease=12)
+    task = node.end_of(task_id)
+    assert (task.status, task.failure.kind, task.failure.cause) == (S.FAILED, "crashed", "orphaned")
+
+
 def test_sigterm_before_the_store_was_met_leaves_what_runs(place: Supervised):
     """Nobody could store how it ended; neither drain nor graces are cut short, the next term takes it over."""
     database = place.elsewhere()
@@ -109,6 +149,31 @@ def test_silent_forkservers_cost_no_run_of_another(place: Supervised):
     for forkserver in silent:
         os.kill(forkserver, signal.SIGKILL)
     wait_until(lambda: node.workers() == [], "the ends of the others' runs")
+
+
+def test_a_forkserver_that_stays_stopped_is_ended_with_its_runs(place: Supervised):
+    """Its own hold time never comes; whoever reads `lost` may rely on that nothing of the run lives any more."""
+    node = place.start(lease=6)
+    task_id = node.begun("hold", seconds=90)
+    worker = node.worker_of(task_id)
+    forkserver = parent_of(worker)
+    node.kill()
+    os.kill(forkserver, signal.SIGSTOP)
+    node.start(lease=6)
+    task = node.end_of(task_id)
+    assert (task.status, task.attempt, is_alive(worker), is_alive(forkserver)) == (S.LOST, 1, False, False)
+    assert [event["seconds"] for event in node.events("forkserver_stuck")] == [4.5]
+    assert len(node.journal("begin")) == 1
+
+
+def test_a_forkserver_that_does_not_fork_is_told_as_any_other_that_is_stuck(place: Supervised):
+    """One event has one form, whoever found it."""
+    node = place.start()
+    os.kill(node.forkserver(), signal.SIGSTOP)
+    task_id = node.submit("starts.soon")
+    [stuck] = wait_until(lambda: node.events("forkserver_stuck"), "a forkserver that is stuck")
+    assert (stuck["generation"], stuck["seconds"], "task" in stuck) == (1, 1.0, False)
+    assert node.end_of(task_id).status is S.SUCCEEDED
 
 
 def parent_of(pid: int) -> int:

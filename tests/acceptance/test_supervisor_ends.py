@@ -135,6 +135,26 @@ def test_a_bad_command_line_is_refused_in_one_line(place: Supervised, what):
     assert place.processes() == {}
 
 
+@pytest.mark.parametrize("words", [(), ("--check",)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "supervisor.lock",
+        "node.json",
+        "holds.json",
+        "generation-1.lock",
+        "run/control.sock",
+        "run/generation-1.sock",
+        "run/trials.json",
+    ],
+)
+def test_a_directory_in_the_place_of_a_file_is_refused_in_one_line(place: Supervised, name, words):
+    """Nobody else would say which one: a node must not hold everything, or fail at each start, for a reason unknown."""
+    (place.state / name).mkdir(mode=0o700, parents=True)
+    place.state.chmod(0o700)
+    assert f"{place.state / name}: expected a file, got a directory" in refused(place, *words)
+
+
 def refused(place: Supervised, *words: str) -> str:
     answer = place.refuse("--state-dir", str(place.state), *words)
     assert (answer.code, answer.err.count("\n")) == (2, 1), answer

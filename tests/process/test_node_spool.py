@@ -1,7 +1,9 @@
 """Files of a node that cannot be read cost what they held, never the node."""
 
+from itertools import pairwise
+
 import pytest
-from node_bench import InProcess, S, wait_until
+from node_bench import InProcess, S, seconds, wait_until
 
 from chong.store.specimens import task_id
 
@@ -42,6 +44,22 @@ def test_an_attempt_whose_state_cannot_be_read_begins_without_one(bench: InProce
     ended = node.end_of(task)
     assert (ended.failure.kind, ended.failure.cause, ended.attempt) == ("exception", "ValueError", 2)
     assert kept.with_name(f"{kept.name}.unreadable").exists()
+
+
+def test_a_start_that_cannot_be_handed_over_waits_longer_each_time(bench: InProcess):
+    """Without a pause it would fork, and store three changes, as often as the machine can."""
+    node = bench.start()
+    node.paths.runs.rmdir()
+    node.paths.runs.touch()  # what is too large for a frame finds no place
+    task = node.submit("echo", text="x" * 100_000)
+    wait_until(lambda: node.task(task).unstarted >= 3, "three starts")
+    starts = [move.at for move in node.store.history(task) if move.target is S.STARTING]
+    first, second = (seconds(earlier, later) for earlier, later in pairwise(starts[:3]))
+    assert 0.5 < first < second
+    node.paths.runs.unlink()
+    node.paths.runs.mkdir()
+    ended = node.end_of(task)
+    assert (ended.status, ended.attempts_used) == (S.SUCCEEDED, 1)
 
 
 def test_a_submission_that_cannot_be_read_any_more_fails_its_task_alone(bench: InProcess):

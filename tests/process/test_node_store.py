@@ -1,12 +1,14 @@
 """A node whose store is away, forgetful, or written by somebody else."""
 
+import threading
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from queue import SimpleQueue
+from typing import Any
 
 import pytest
-from node_bench import InProcess, S, is_alive, reap, seconds, wait_until
+from node_bench import LIMIT, InProcess, S, is_alive, reap, seconds, wait_until
 from node_store import Fickle
 
 from chong.store.errors import StoreUnavailable, UniqueKeyTaken
@@ -201,3 +203,22 @@ def test_what_is_told_of_second_writers_has_a_bound(node: InProcess, monkeypatch
     for task_id in "abac":
         inner.call(partial(inner.node.desync, task_id, "as the test wants it"))
     assert list(node.controller.desynced_tasks) == ["a", "c"]
+
+
+def test_an_end_while_the_store_is_first_met_is_known_to_it(bench: InProcess):
+    """The node is registered in the same moment, and would be taken for live until its lease is over."""
+    store = Fickle(bench.store)
+    store.is_away = True
+    beginning = bench.start(store).controller._term
+    registered = threading.Event()
+
+    def declare_late(*facts: Any) -> None:
+        registered.set()
+        wait_until(lambda: beginning._is_ending, "the end")
+        bench.store.declare_buckets(*facts)
+
+    store.declare_buckets = declare_late
+    store.is_away = False
+    assert registered.wait(LIMIT)
+    bench.controller.close()
+    assert [(node.term, node.is_live) for node in bench.store.nodes()] == [(beginning.name, False)]

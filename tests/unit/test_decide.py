@@ -552,6 +552,27 @@ class TestDrain:
         assert [end.outcome for end in world.effects[0].completes] == ["refused"]
 
 
+class TestGoNotSent:
+    def test_it_goes_back_to_the_queue_and_waits(self):
+        """Longer each time; the attempt does not count."""
+        world = world_at(GOING)
+        delays = []
+        for unstarted in (1, 2, 3):
+            world.feed(e.GoNotSent())
+            assert e.ShutChannel in kinds(world)
+            task = ended(world, ProcessEnd(code=0))
+            assert (task.status, task.unstarted, task.attempts_used) == (Status.QUEUED, unstarted, 0)
+            while world.unsent:
+                world.acknowledge()
+            [delay] = [effect.delay for effect in world.effects if isinstance(effect, e.Requeue)]
+            delays.append(delay)
+            world.give_slot()
+            world.acknowledge()
+            world.answer_spawn()
+            world.say(e.Ready())
+        assert 0.5 < delays[0] < delays[1] < delays[2]
+
+
 class TestEnd:
     def test_a_failure_with_attempts_left_is_retried(self):
         """After its end is stored, and a while."""

@@ -1,6 +1,8 @@
 """What a new term makes of each task that its node had."""
 
 import json
+import signal
+import subprocess
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -32,7 +34,16 @@ from chong.store.specimens import (
 from chong.store.states import Status
 from chong.supervisor.claim import claim_id, claim_of
 from chong.supervisor.paths import Paths
-from chong.supervisor.recover import Findings, Remains, Scene, find, is_proven_dead, read_remains, running_seconds
+from chong.supervisor.recover import (
+    Findings,
+    Remains,
+    Scene,
+    find,
+    find_dead,
+    is_proven_dead,
+    read_remains,
+    running_seconds,
+)
 from chong.supervisor.submission import Submission
 
 CLAIMANT = "tester"
@@ -204,6 +215,44 @@ class TestRuns:
     def test_a_proof_needs_a_record(self, tmp_path):
         """And the same lock on the same boot of the same machine."""
         assert [is_proven_dead(holder, scene(tmp_path)) for holder in (term_record(), None)] == [True, False]
+
+
+class TestSilent:
+    """A forkserver that did not answer, and is gone since."""
+
+    def test_its_run_is_dead_then(self, store, tmp_path):
+        """What it has left of the run, or nobody, tells how that ended."""
+        run = stored_run(store)
+        where = scene(tmp_path, silent=frozenset({3}))
+        assert {"doubtful"} == found(find(store, where))
+        findings = find_dead(store, where, frozenset({run.id}))
+        assert ({"dead"}, LATER_TERM) == (found(findings), read(store, run).lease_owner)
+
+    def test_a_lost_answer_costs_nothing(self, store, tmp_path):
+        """The store had adopted the run, and did not come to say so."""
+        run = stored_run(store)
+        where = scene(tmp_path, silent=frozenset({3}))
+        find(store, where)
+        find_dead(store, where, frozenset({run.id}))
+        assert [run.id] == [task.id for task in find_dead(store, where, frozenset({run.id})).dead]
+
+    def test_what_it_does_not_prove_stays_doubtful(self, store, tmp_path):
+        """A run of another boot is still judged by its lease."""
+        run = stored_run(store)
+        where = scene(tmp_path, term=replace(term_record(LATER_TERM), boot_id="another boot"), silent=frozenset({3}))
+        find(store, where)
+        assert {"doubtful"} == found(find_dead(store, where, frozenset({run.id})))
+
+
+def test_what_still_writes_the_log_of_a_dead_run_is_ended(store, tmp_path):
+    """With the first contact, in the store's thread: to look for it takes the main loop too long."""
+    run = stored_run(store)
+    log = scene(tmp_path).paths.log_of(run.run)
+    log.parent.mkdir(parents=True)
+    with log.open("wb") as output:
+        survivor = subprocess.Popen(["sleep", "60"], stdout=output)
+    assert [survivor.pid] == find(store, scene(tmp_path)).survivors
+    assert survivor.wait(10) == -signal.SIGKILL
 
 
 class TestClaim:

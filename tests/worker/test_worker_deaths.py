@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 
 import pytest
 from worker_bench import is_alive, kill, start_holder, wait_until
@@ -76,6 +77,36 @@ def test_an_attach_during_the_ladder_stops_it_for_the_living(node):
     assert is_alive(listed["r0"]["pid"])
     os.kill(listed["r0"]["pid"], signal.SIGKILL)
     assert connection.release("r0")["signal"] == signal.SIGKILL
+
+
+def test_a_term_that_took_nothing_over_does_not_prolong_the_hold(node):
+    """It attached and went again and again; only one that says so has renewed the leases."""
+    node.start(hold=1.0, ladder=0.6)
+    kill(start_holder(node, "sample.block"))
+    attaches = 0
+    while _workers(node):
+        connection = node.connect()
+        connection.attach(None)
+        connection.close()
+        attaches += 1
+        assert attaches < 1000
+        time.sleep(0.1)  # it is the time between them that counts
+    assert node.wait_end(3) == 0
+    assert remains(node, "r0")["signal"] == signal.SIGTERM
+
+
+def test_a_term_that_takes_its_runs_over_gives_the_hold_anew(node):
+    """By retiring it: what the next loss leaves has its whole time."""
+    node.start(hold=2.0, ladder=0.6)
+    kill(start_holder(node, "sample.block"))
+    until = time.monotonic() + 5.0
+    while time.monotonic() < until:
+        connection = node.connect()
+        connection.attach(None)
+        connection.order("retire")
+        connection.close()
+        time.sleep(0.1)  # in all more than the hold
+    assert _workers(node)
 
 
 def test_a_frozen_worker_is_thawed_by_the_ladder(node):

@@ -36,7 +36,21 @@ def test_a_loss_seen_twice_does_not_prolong_the_hold():
     assert orphanage.next(110) is Act.TERM
 
 
-def test_an_attach_starts_the_clock_anew():
+def test_a_supervisor_that_did_not_serve_only_stops_the_clock():
+    """Starts that fail in a row renew no lease, so they must not renew the hold either."""
+    orphanage = Orphanage(hold=10, ladder=5)
+    orphanage.enter(100)
+    orphanage.pause(106)
+    assert not orphanage.is_open
+    assert orphanage.next(200) is Act.NOTHING
+    orphanage.enter(300)
+    assert [orphanage.next(now) for now in (303.9, 304, 306.9, 307)] == [Act.NOTHING, Act.TERM, Act.NOTHING, Act.KILL]
+    orphanage.pause(308)
+    orphanage.enter(400)
+    assert [orphanage.next(now) for now in (400.9, 401)] == [Act.NOTHING, Act.LEAVE]
+
+
+def test_a_supervisor_that_serves_starts_the_clock_anew():
     """The next loss is a new one, with its whole hold and ladder."""
     orphanage = Orphanage(hold=10, ladder=5)
     orphanage.enter(100)

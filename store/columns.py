@@ -1,0 +1,198 @@
+"""Between values and columns, one at a time. Composite values are JSON text everywhere; of times each database has its
+own form.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from chong.store.model import (
+    Action,
+    Failure,
+    FailureKind,
+    Progress,
+    StopMoments,
+    Usage,
+)
+from chong.store.states import Status
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+# One encoder for all calls: json.dumps with options builds a new one each time. NaN is refused because it is no JSON:
+# a store with a JSON type would not take it.
+to_json = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+
+
+def to_micros(moment: datetime) -> int:
+    """Exact, unlike `timestamp()`; a time without a zone is a TypeError."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def from_micros(micros: int) -> datetime:
+    return _EPOCH + micros * _MICROSECOND
+
+
+def span_to_micros(span: timedelta) -> int:
+    return span // _MICROSECOND
+
+
+def span_from_micros(micros: int) -> timedelta:
+    return micros * _MICROSECOND
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How a database takes and gives moments and spans."""
+
+    moment_in: Callable[[datetime], Any]
+    moment_out: Callable[[Any], datetime]
+    span_in: Callable[[timedelta], Any]
+    span_out: Callable[[Any], timedelta]
+
+
+MICROSECONDS = Times(to_micros, from_micros, span_to_micros, span_from_micros)
+"""Whole numbers: microseconds since 1970 UTC."""
+
+
+def _in_utc(moment: datetime) -> datetime:
+    if moment.tzinfo is None:
+        raise TypeError("a time without a zone")
+    return moment.astimezone(UTC)
+
+
+def _as_it_is(span: timedelta) -> timedelta:
+    return span
+
+
+NATIVE = Times(_in_utc, _in_utc, _as_it_is, _as_it_is)
+"""The database has types of its own, and its driver speaks Python's."""
+
+
+def set_to_json(values: Iterable[str]) -> str:
+    """Sorted, so that equal sets give equal text."""
+    return to_json(sorted(values))
+
+
+def _from_json(kind: type, text: str) -> Any:
+    """ValueError for JSON of any other kind."""
+    value = json.loads(text)
+    if not isinstance(value, kind):
+        raise ValueError(f"expected a {kind.__name__}")
+    return value
+
+
+def _set_from_json(text: str) -> frozenset[str]:
+    return frozenset(map(str, _from_json(list, text)))
+
+
+def _object_from_json(text: str) -> dict[str, Any]:
+    return dict(_from_json(dict, text))
+
+
+def _failure_to_json(failure: Failure) -> str:
+    return to_json([failure.kind, failure.cause, failure.message, failure.traceback])
+
+
+def _failure_from_json(text: str) -> Failure:
+    kind, *rest = _from_json(list, text)
+    return Failure(FailureKind(kind), *rest)
+
+
+_MOMENTS = ("asked_at", "delivered_at", "acknowledged_at", "effective_at")
+
+
+def _stop_to_json(stop: StopMoments) -> str:
+    moments = {name: getattr(stop, name) for name in _MOMENTS}
+    micros = {name: None if at is None else to_micros(at) for name, at in moments.items()}
+    return to_json({"by": stop.by, "reason": stop.reason, **micros})
+
+
+def _stop_from_json(text: str) -> StopMoments:
+    stop = _object_from_json(text)
+    for name in _MOMENTS:
+        if stop[name] is not None:
+            stop[name] = from_micros(stop[name])
+    return StopMoments(**stop)
+
+
+def progress_to_json(progress: Progress) -> str:
+    return to_json([progress.done, progress.total, progress.message])
+
+
+def _progress_from_json(text: str) -> Progress:
+    return Progress(*_from_json(list, text))
+
+
+def usage_to_json(usage: Usage) -> str:
+    return to_json([usage.cpu_seconds, usage.rss_bytes, usage.max_rss_bytes])
+
+
+def _usage_from_json(text: str) -> Usage:
+    return Usage(*_from_json(list, text))
+
+
+MOMENT_COLUMNS = (
+    "at",
+    "stored_at",
+    "created_at",
+    "status_changed_at",
+    "started_at",
+    "ended_at",
+    "issued_at",
+    "finished_at",
+    "claimed_until",
+    "seen_at",
+    "until",
+    "lease_until",
+    "last_heartbeat_at",
+    "since",
+    "first_seen",
+    "last_seen",
+    "cleared_at",
+    "acknowledged_at",
+)
+
+TO_COLUMN: dict[str, Callable[[Any], Any]] = {
+    "tags": set_to_json,
+    "flags": set_to_json,
+    "failure": _failure_to_json,
+    "outcome": to_json,
+    "stop": _stop_to_json,
+}
+
+FROM_COLUMN: dict[str, Callable[[Any], Any]] = {
+    "status": Status,
+    "source": Status,
+    "target": Status,
+    "action": Action,
+    "tags": _set_from_json,
+    "flags": _set_from_json,
+    "failure": _failure_from_json,
+    "stop": _stop_from_json,
+    "progress": _progress_from_json,
+    "usage": _usage_from_json,
+    "limits": _object_from_json,
+    "options": _object_from_json,
+    "forced": bool,
+    "is_past": bool,
+    "is_live": bool,
+}
+
+EXPECTED: dict[Callable[[Any], Any], str] = {
+    Status: "a state of chong",
+    Action: "an action of chong",
+    from_micros: "a time in microseconds",
+    span_from_micros: "a length of time in microseconds",
+    _in_utc: "a time with a zone",
+    _set_from_json: "a JSON list",
+    _failure_from_json: "a JSON list of kind, cause, message and traceback",
+    _stop_from_json: "a JSON object with who, why and four times",
+    _progress_from_json: "a JSON list of done, total and message",
+    _usage_from_json: "a JSON list of three numbers",
+    _object_from_json: "a JSON object",
+    json.loads: "JSON",
+}
+"""What a column holds, by what reads it; for an error's text."""
