@@ -5,13 +5,14 @@ import itertools
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import psycopg
 from psycopg import conninfo
@@ -37,7 +38,8 @@ class Server:
     def __init__(self, version: int = 18, settings: Mapping[str, str] | None = None, host: str = "") -> None:
         self.root = Path(tempfile.mkdtemp(prefix="chong-pg-", dir="/tmp"))
         self.data = self.root / "data"
-        self.port = 5432
+        # A socket lies in a directory of its own; other servers may listen on this machine.
+        self.port = free_port(host) if host else 5432
         self._settings = {**FAST, **QUIET, **(settings or {}), "listen_addresses": host}
         self._process: subprocess.Popen[bytes] | None = None
         # The server refuses to run as root; nobody is the one user that every system has.
@@ -117,9 +119,17 @@ class Server:
         shutil.rmtree(self.root)
 
 
+def free_port(host: str) -> int:
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
 def url_of(parts: Mapping[str, object]) -> str:
     """An address as people write it."""
-    return "postgresql:///?" + urlencode({name: value for name, value in parts.items() if value is not None})
+    return "postgresql:///?" + urlencode(
+        {name: value for name, value in parts.items() if value is not None}, quote_via=quote
+    )
 
 
 class Databases:
