@@ -195,3 +195,14 @@ def test_a_death_in_a_call_loses_and_doubles_nothing(outside: Supervised, server
     release(node)
     check_ends(node, accepted)
     assert node.terminate() == 0
+
+
+def test_a_password_on_the_command_line_is_seen_by_nobody_for_long(place: Supervised):
+    """The title takes its place, also while the store is waited for; nothing that is started has it either."""
+    node = place.start("--db", "postgresql://u:s3cret@127.0.0.1:1/x", wait=False)
+    wait_until(lambda: node.events("waiting_for_store") and node.events("generation_ready"), "a node that waits")
+    seen = [Path(f"/proc/{pid}/{part}").read_bytes() for pid in node.processes() for part in ("cmdline", "environ")]
+    assert len(seen) >= 4
+    assert not any(b"s3cret" in each for each in seen)
+    assert "s3cret" not in node.log()
+    assert node.terminate() == 0
