@@ -38,7 +38,8 @@ from chong.store.states import Status
 LIMIT = 60.0
 LEASE = timedelta(milliseconds=1)
 LONG = timedelta(seconds=30)
-ROUNDS = 100
+ROUNDS = 300
+CRASHED_ROUNDS = 100
 CRASHES = 3
 STEP = 15
 """How much has to be done between two crashes."""
@@ -164,10 +165,10 @@ def fire_all(node, store, barrier):
     return [at for at in planned if store.claim_firing("a", None, at, node=node, event_id=f"{node}{at}")]
 
 
-def each_round(act, store, barrier):
+def each_round(act, rounds, store, barrier):
     """One answer per task; each round begins for all processes at the same moment."""
     answers = []
-    for number in range(ROUNDS):
+    for number in range(rounds):
         barrier.wait()
         answers.append(act(store, task_id(number)))
     return answers
@@ -279,7 +280,7 @@ class TestRaces:
     def test_of_a_holder_a_judge_an_heir_and_an_end_one_has_its_way(self, place, store):
         """They meet at a lease that is just past."""
         make_past_runs(store, ROUNDS)
-        outcomes = run_all(place, *(partial(each_round, act) for act in ACTS))
+        outcomes = run_all(place, *(partial(each_round, act, ROUNDS) for act in ACTS))
         check_races(store, outcomes)
         if isinstance(store, SqliteTaskStore):  # elsewhere a lease that somebody holds is not renewed, nor missed
             assert not any(renewed and expired for renewed, expired, *_ in zip(*outcomes, strict=True))
@@ -311,28 +312,28 @@ class TestRestarts:
 
     def test_the_races_have_one_winner_each(self, server, store):
         """Whoever has lost an answer hears it the second time."""
-        make_past_runs(store, ROUNDS)
-        acts = (partial(each_round, act) for act in ACTS)
+        make_past_runs(store, CRASHED_ROUNDS)
+        acts = (partial(each_round, act, CRASHED_ROUNDS) for act in ACTS)
         steady = Patient(store)
-        progress = lambda: ROUNDS - sum(lease.term == TERM for lease in steady.leases())  # noqa: E731
+        progress = lambda: CRASHED_ROUNDS - sum(lease.term == TERM for lease in steady.leases())  # noqa: E731
         outcomes = run_all(server.address, *acts, meanwhile=partial(self.crash, server, progress))
         check_races(steady, outcomes)
 
     def test_one_of_four_writers_wins(self, server, store):
         """Of each task."""
-        for number in range(ROUNDS):
+        for number in range(CRASHED_ROUNDS):
             stored_queued(store, number)
-        writers = (partial(each_round, partial(cancel_one, number)) for number in range(4))
+        writers = (partial(each_round, partial(cancel_one, number), CRASHED_ROUNDS) for number in range(4))
         steady = Patient(store)
         progress = lambda: steady.stats()[Status.CANCELLED]  # noqa: E731
         outcomes = run_all(server.address, *writers, meanwhile=partial(self.crash, server, progress))
-        assert [sum(wins) for wins in zip(*outcomes, strict=True)] == [1] * ROUNDS
-        assert {len(steady.history(task_id(number))) for number in range(ROUNDS)} == {2}
+        assert [sum(wins) for wins in zip(*outcomes, strict=True)] == [1] * CRASHED_ROUNDS
+        assert {len(steady.history(task_id(number))) for number in range(CRASHED_ROUNDS)} == {2}
 
     def test_every_command_is_claimed(self, server, store):
         """Never by two at a time; a claim whose answer was lost is there again when its lease is over."""
         run = stored_run(store)
-        wanted = [request(number, run) for number in range(ROUNDS)]
+        wanted = [request(number, run) for number in range(CRASHED_ROUNDS)]
         for command in wanted:
             store.submit_command(command)
         claimers = (partial(claim_until_done, f"node-a.{number}", len(wanted)) for number in range(4))
