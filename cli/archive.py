@@ -21,6 +21,9 @@ class Archive:
     def __init__(self, path: Path) -> None:
         if os.path.lexists(path):
             raise ConfigurationError(f"--archive: expected a name that is free, {path} exists and is not overwritten")
+        if not os.access(path.absolute().parent, os.W_OK | os.X_OK):
+            # Now: without old tasks nobody would hear of it, until there are some.
+            raise ConfigurationError(f"--archive: expected a directory that can be written to, got {path.parent}")
         self._path = path
         self._descriptor = -1
         self._size = 0

@@ -38,6 +38,7 @@ def forget(
     """
     if not (yes or dry_run):
         raise ConfigurationError("--yes: expected it beside forget, got none; --dry-run counts what would be lost")
+    check_text("node", node, NAME_LIMIT)
     actor = default_issuer() if issued_by is None else issued_by
     check_text("--as", actor, NAME_LIMIT)
     if reason is not None:

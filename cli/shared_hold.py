@@ -56,6 +56,9 @@ def hold_targets(
     targets = [(HoldScope.BUCKET, str(bucket)) for bucket in sorted(buckets)]
     targets += [(HoldScope.NAME, name) for name in dict.fromkeys(names)]
     targets += [(HoldScope.NODE, node) for node in dict.fromkeys(nodes)]
+    for what, called in (("--name", names), ("node", nodes)):
+        for name in called:
+            check_text(what, name, NAME_LIMIT)
     with reach(call) as reached:
         check_buckets(reached.policy, buckets)
         had = standing(reached.store)

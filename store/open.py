@@ -12,6 +12,7 @@ from chong.store.contract import TaskStore
 from chong.store.errors import ConfigurationError
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)\Z", re.DOTALL)
+_LIBPQ_WORDS = re.compile(r"\s*(host|hostaddr|port|dbname|user|password|passfile|service)\s*=")
 _SERVERS = frozenset({"postgresql", "postgres"})
 
 
@@ -31,7 +32,7 @@ def open_store(
     address = os.fspath(url)
     if not address.strip():
         raise ConfigurationError("store: expected sqlite:///path or a path, got nothing")
-    found = _SCHEME.match(address)
+    found = _scheme_of(address)
     if found is None:
         return _open_file(address, create=create, serving=serving, clock=clock)
     scheme, rest = found[1].lower(), found[2]
@@ -50,7 +51,7 @@ def open_store(
 
 def check_address(url: str) -> None:
     """ConfigurationError for what names no store that this version has; whether it is there is not looked at."""
-    found = _SCHEME.match(url)
+    found = _scheme_of(url)
     if found is None:
         return
     scheme = found[1].lower()
@@ -68,6 +69,13 @@ def file_of(url: str) -> Path | None:
     if found is None:
         return Path(url)
     return Path(_path_of(found[2])) if found[1].lower() == "sqlite" else None
+
+
+def _scheme_of(address: str) -> re.Match[str] | None:
+    if _LIBPQ_WORDS.match(address):
+        # As a path it would be a new file, and its name would show the password.
+        raise ConfigurationError("store: expected postgresql://user@host:5432/database, got key=value words of libpq")
+    return _SCHEME.match(address)
 
 
 def _open_file(path: str, *, create: bool, serving: bool, clock: Callable[[], datetime] | None) -> TaskStore:

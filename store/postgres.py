@@ -14,9 +14,10 @@ from chong.store.columns import NATIVE
 from chong.store.errors import Refused, RightsMissing, StoreUnavailable
 from chong.store.model import Beat, Command, Save, TaskSnapshot
 from chong.store.partitions import keep_months
+from chong.store.postgres_address import parsed
 from chong.store.postgres_bell import Bell
 from chong.store.postgres_saving import SaveBatch
-from chong.store.postgres_session import Connection, Pool, Statements, Unhurried, parsed
+from chong.store.postgres_session import Acquaintance, Connection, Pool, Statements, Unhurried
 from chong.store.queries import load_queries, with_percent
 from chong.store.states import Status
 from chong.store.tables import Clock, Dialect, TableStore
@@ -66,9 +67,10 @@ class PostgresTaskStore(TableStore):
         self._create = create
         self._bells: list[Bell] = []
         self._parts = parts = parsed(address)
-        self._calls = Pool(parts, deadline=deadline, clock=clock, check=self._recognise)
+        known = Acquaintance()
+        self._calls = Pool(parts, deadline=deadline, clock=clock, check=self._recognise, known=known)
         # A connection of their own: renewals wait for no other call of this process.
-        self._renewals = Pool(parts, deadline=deadline, size=1, clock=clock, check=self._recognise)
+        self._renewals = Pool(parts, deadline=deadline, size=1, clock=clock, check=self._recognise, known=known)
         try:
             with self._calls.reading():
                 pass

@@ -12,10 +12,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any, Self, cast
-from urllib.parse import quote
 
 import psycopg
 import psycopg_pool
@@ -23,7 +23,9 @@ from psycopg import conninfo, errors
 from psycopg.rows import DictRow, dict_row
 from psycopg.types.string import TextLoader
 
-from chong.store.errors import ConfigurationError, Refused, RightsMissing, StoreError, StoreUnavailable
+from chong.store.errors import ConfigurationError, Refused, StoreError, StoreUnavailable
+from chong.store.postgres_address import label_of
+from chong.store.postgres_errors import refusal, translated
 
 # The driver's own remarks would go to standard error, beside the one line of an error; what matters of them is in it.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
@@ -34,23 +36,8 @@ _LIFE_SECONDS = 30 * 60.0
 _STEP_SECONDS = 0.05
 _CANCEL_SECONDS = 1.0
 
-# The address may say otherwise.
-_DEFAULTS: dict[str, Any] = {
-    "connect_timeout": 3,
-    "application_name": "chong",
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 20_000,
-}
 # Not kept to: the connection, or the server behind it, is no good for the next call either.
 _HARMLESS = (errors.DataError, errors.IntegrityError, errors.LockNotAvailable, errors.DeadlockDetected)
-RIGHTS = "SELECT, INSERT, UPDATE and DELETE"
-"""What a role needs that does not only look."""
-_OUT_OF_REACH = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)
-_MEANT_FOR_A_PERSON = (errors.InvalidPassword, errors.InvalidAuthorizationSpecification, errors.InvalidCatalogName)
-# libpq gives the server's refusal of a connection as text alone.
-_REFUSALS = ("password", "no pg_hba.conf entry", "does not exist", "is not permitted to log in", "permission denied")
 
 
 class Connection(psycopg.Connection[DictRow]):
@@ -126,60 +113,11 @@ class Unhurried:
         self._statements.executemany(query, rows)
 
 
-def parsed(address: str) -> dict[str, Any]:
-    """The parts of an address; what is wrong with one is told without showing it: a password may be anywhere in it."""
-    try:
-        parts = _DEFAULTS | conninfo.conninfo_to_dict(address)
-        for port in str(parts.get("port") or "5432").split(","):
-            int(port)
-        if "@" in f"{parts.get('host', '')}{parts.get('dbname', '')}":
-            raise ValueError("an @ or / of the password was taken for its end")
-    except (psycopg.ProgrammingError, ValueError) as error:
-        raise ConfigurationError(
-            "store postgresql:...: expected postgresql://user@host:5432/database?option=value, got something else; "
-            "a / @ : or ? within a name or password is written as %2F %40 %3A %3F"
-        ) from error
-    return parts
+@dataclass(slots=True)
+class Acquaintance:
+    """What the pools of one store have learnt of its database, each from the others."""
 
-
-def label_of(parts: Mapping[str, Any]) -> str:
-    """The address without anything secret, for people."""
-    user = f"{quote(str(parts['user']), safe='')}@" if parts.get("user") else ""
-    hosts = str(parts.get("host") or parts.get("hostaddr") or "").split(",")
-    ports = str(parts.get("port") or "").split(",")
-    if len(ports) < len(hosts):
-        ports = ports[:1] * len(hosts)
-    places = [
-        f"{quote(host, safe='')}:{port}" if port else quote(host, safe="")
-        for host, port in zip(hosts, ports, strict=False)
-    ]
-    return f"postgresql://{user}{','.join(places)}/{quote(str(parts.get('dbname') or ''), safe='')}"
-
-
-def translated(error: psycopg.Error, label: str) -> StoreError | Refused:
-    """Chong's error for a driver's."""
-    said = " ".join((error.diag.message_primary or str(error)).split())
-    if isinstance(error, errors.DataError | errors.IntegrityError):
-        return Refused(f"store {label}: a value cannot be stored: {said}")
-    if isinstance(error, errors.ReadOnlySqlTransaction):
-        return StoreUnavailable(
-            f"store {label}: expected a server that can be written to, got a read-only one ({said})"
-        )
-    if isinstance(error, errors.InsufficientPrivilege):
-        return RightsMissing(
-            f"store {label}: {said}; expected a role with {RIGHTS} on chong's tables, got one without that right"
-        )
-    if isinstance(error, _OUT_OF_REACH):
-        return StoreUnavailable(f"store {label}: {said}")
-    return StoreError(f"store {label}: {said}")
-
-
-def refusal(error: psycopg.Error, label: str) -> StoreError | Refused | ConfigurationError:
-    """As `translated`, for a connection that was not made: a wrong name or password does not cure itself."""
-    said = " ".join(str(error).split())
-    if isinstance(error, _MEANT_FOR_A_PERSON) or ("FATAL:" in said and any(words in said for words in _REFUSALS)):
-        return ConfigurationError(f"store {label}: {said}")
-    return translated(error, label)
+    is_recognised: bool = False
 
 
 class Pool:
@@ -187,6 +125,7 @@ class Pool:
 
     deadline: seconds that a call may take, its wait for a connection included.
     clock: stands in for the server's, in tests: each call takes its time from it.
+    known: shared by the pools of one store.
     """
 
     def __init__(
@@ -197,6 +136,7 @@ class Pool:
         size: int = _MAX_CONNECTIONS,
         clock: Callable[[], datetime] | None = None,
         check: Callable[[Connection], None],
+        known: Acquaintance,
     ) -> None:
         self._parts = parts
         self.label = label_of(parts)
@@ -204,7 +144,7 @@ class Pool:
         self._limits = {"milliseconds": str(int(deadline * 1000))}
         self._clock = clock
         self._check = check
-        self._is_checked = False
+        self._known = known
         self._failures: deque[psycopg.Error] = deque(maxlen=1)
         self._pid = os.getpid()
         self._under_way = 0
@@ -288,9 +228,9 @@ class Pool:
             connection = self._take(until)
             try:
                 connection.until = until
-                if not self._is_checked:
+                if not self._known.is_recognised:
                     self._check(connection)
-                    self._is_checked = True
+                    self._known.is_recognised = True
                 yield connection
             except psycopg.Error as error:
                 if not isinstance(error, _HARMLESS):
@@ -332,6 +272,6 @@ class Pool:
                 raise StoreUnavailable(f"store {self.label} is closed") from error
 
     def _refusal(self, error: psycopg.Error) -> StoreError | Refused | ConfigurationError:
-        told = refusal(error, self.label)
+        told = refusal(error, self.label, hosts=len(str(self._parts.get("host") or "").split(",")))
         # Once it has worked, whatever is wrong with it can be put right again: tasks go on meanwhile.
-        return StoreUnavailable(str(told)) if self._is_checked else told
+        return StoreUnavailable(str(told)) if self._known.is_recognised else told

@@ -4,7 +4,7 @@ import re
 
 # Up to the last "@": a password that should have been percent-encoded is still a password.
 _URL_SECRET = re.compile(r"(://[^:@/\s]*:)\S*(@)")
-_WORD_SECRET = re.compile(r"(password\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&;]+)", re.IGNORECASE)
+_WORD_SECRET = re.compile(r"((?:password|secret|scram_\w+_key)\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&;]+)", re.IGNORECASE)
 
 
 def without_secret(text: str) -> str:

@@ -20,7 +20,7 @@ import structlog
 
 from chong.store.buckets import BucketPolicy, format_buckets
 from chong.store.contract import TaskStore
-from chong.store.errors import ConfigurationError, StoreUnavailable
+from chong.store.errors import ConfigurationError, RightsMissing, StoreUnavailable
 from chong.store.model import LeaseGrant, NodeRecord, TermRecord
 from chong.supervisor.admission import Admission
 from chong.supervisor.containment import contain
@@ -308,6 +308,8 @@ class Term:
         """In the store's thread: the term's first contact; tried until it succeeds."""
         try:
             findings = find(self._store, scene)
+        except RightsMissing as error:  # never given, as far as this term knows: nobody would see that it waits
+            self.loop.call(partial(self._meet, ConfigurationError(str(error))))
         except StoreUnavailable as error:
             self.loop.call(partial(self._store_not_met, scene, error))
         except BaseException as error:  # noqa: BLE001 - it makes the term impossible, whatever it is

@@ -5,13 +5,14 @@ import itertools
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import psycopg
 from psycopg import conninfo
@@ -37,7 +38,8 @@ class Server:
     def __init__(self, version: int = 18, settings: Mapping[str, str] | None = None, host: str = "") -> None:
         self.root = Path(tempfile.mkdtemp(prefix="chong-pg-", dir="/tmp"))
         self.data = self.root / "data"
-        self.port = 5432
+        # A socket lies in a directory of its own; other servers may listen on this machine.
+        self.port = free_port(host) if host else 5432
         self._settings = {**FAST, **QUIET, **(settings or {}), "listen_addresses": host}
         self._process: subprocess.Popen[bytes] | None = None
         # The server refuses to run as root; nobody is the one user that every system has.
@@ -45,6 +47,9 @@ class Server:
         self._bin = self._programs(version) / "bin"
         if self._user:
             shutil.chown(self.root, self._user)
+        self._make_data()
+
+    def _make_data(self) -> None:
         self._run(
             "initdb", "--auth=trust", "--encoding=utf8", "--locale=C", "--no-sync", "-U", "chong", "-D", str(self.data)
         )
@@ -105,6 +110,23 @@ class Server:
         self.stop(number)
         self.start()
 
+    def pids(self) -> list[int]:
+        """The server's own process, and before it all those that it has started."""
+        assert self._process is not None
+        pid = self._process.pid
+        return [*map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()), pid]
+
+    def pids_of(self, application: str) -> list[int]:
+        """The processes that serve its connections."""
+        with psycopg.connect(self.address, autocommit=True) as connection:
+            asked = "SELECT pid FROM pg_stat_activity WHERE application_name = %s"
+            return [pid for (pid,) in connection.execute(asked, (application,))]
+
+    def execute(self, *statements: str) -> None:
+        with psycopg.connect(self.address, autocommit=True) as connection:
+            for statement in statements:
+                connection.execute(statement)
+
     def log(self) -> str:
         return (self.root / "log").read_text(errors="replace")
 
@@ -117,9 +139,46 @@ class Server:
         shutil.rmtree(self.root)
 
 
+class Standby(Server):
+    """A copy of a running server that follows it, read-only, until it is promoted."""
+
+    def __init__(self, primary: Server) -> None:
+        self._primary = primary
+        super().__init__()
+
+    def _make_data(self) -> None:
+        source = f"host={self._primary.root} port={self._primary.port} user=chong application_name=standby"
+        self._run(
+            "pg_basebackup",
+            "-D",
+            str(self.data),
+            "--write-recovery-conf",
+            "--checkpoint=fast",
+            "--no-sync",
+            "-d",
+            source,
+        )
+
+    def promote(self) -> None:
+        self.execute("SELECT pg_promote()")
+
+
+def both(one: Server, other: Server) -> str:
+    """The address by which whichever of them can be written to is used."""
+    return f"postgresql://chong@/postgres?host={one.root},{other.root}&target_session_attrs=read-write"
+
+
+def free_port(host: str) -> int:
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
 def url_of(parts: Mapping[str, object]) -> str:
     """An address as people write it."""
-    return "postgresql:///?" + urlencode({name: value for name, value in parts.items() if value is not None})
+    return "postgresql:///?" + urlencode(
+        {name: value for name, value in parts.items() if value is not None}, quote_via=quote
+    )
 
 
 class Databases:

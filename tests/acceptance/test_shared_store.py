@@ -201,6 +201,14 @@ def test_an_observer_reads_everything(fleet: Enter, observed: Supervised):
         assert looking.execute("SELECT * FROM later").fetchall() == []
 
 
+def test_a_supervisor_whose_role_may_only_read_ends_at_once(observed: Supervised):
+    """To wait for a right would be to wait for somebody who does not know of it."""
+    answer = observed.refuse("--state-dir", str(observed.state), "--node", "two")
+    assert answer.code == 2
+    assert "permission denied for table" in answer.err.splitlines()[-1]
+    assert "s3cret" not in answer.err
+
+
 def test_what_an_observer_may_not_do_is_one_line(fleet: Enter, observed: Supervised):
     """It names the right, and never the password; nothing of it has happened."""
     node = fleet("--node", "one")

@@ -139,9 +139,14 @@ def test_a_directory_that_is_not_there_costs_nothing(world: World, chong, tmp_pa
     """One line, and all rows stay."""
     task = old(world)
     answer = chong("prune", "--older-than", "90d", "--archive", str(tmp_path / "no" / "a.jsonl"))
-    assert (answer.code, answer.err.count("\n")) == (1, 1)
-    assert "No such file or directory" in answer.err
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert f"expected a directory that can be written to, got {tmp_path / 'no'}" in answer.err
     assert world.store.get(task.id) is not None
+
+
+def test_a_directory_that_is_not_there_is_told_before_there_are_old_tasks(world: World, chong, tmp_path: Path):
+    """Else the first prune that matters would be the first to fail."""
+    assert chong("prune", "--older-than", "90d", "--archive", str(tmp_path / "no" / "a.jsonl")).code == 2
 
 
 @pytest.mark.parametrize("age", ["soon", "-3d", "99999999999999999999d"])

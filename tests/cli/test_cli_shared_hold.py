@@ -155,3 +155,12 @@ def test_forgetting_needs_a_word_and_a_node_that_is_gone(two: World, chong):
         assert (live.code, live.err) == (1, "chong: node node-a is live: only one that is gone can be forgotten\n")
         assert "did you mean node-" in chong("forget", "node-x", word).err
     assert two.store.stats()[S.QUEUED] == 1
+
+
+@pytest.mark.parametrize("words", [("hold", "--name"), ("unhold", "--name"), ("drain",), ("forget", "--yes")])
+@pytest.mark.parametrize(("name", "got"), [("", "got 0"), ("x" * 201, "got 201"), ("a\nb", "got '\\n'")])
+def test_what_can_be_no_name_is_wrong_usage(two: World, chong, words, name, got):
+    """Nothing was looked up for it."""
+    told = chong(*words, name)
+    assert (told.code, told.err.count("\n")) == (2, 1)
+    assert got in told.err

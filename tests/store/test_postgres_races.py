@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -19,7 +18,7 @@ import pytest
 from pg_server import Server
 
 from chong.store.errors import ConcurrencyConflict, Refused, StoreUnavailable
-from chong.store.model import Beat, Completion, HoldScope, SharedHold
+from chong.store.model import Beat, HoldScope, SharedHold
 from chong.store.postgres import PostgresTaskStore
 from chong.store.specimens import (
     LATER_TERM,
@@ -298,54 +297,6 @@ def test_processes_share_the_work_without_a_double(store, database):
             child.kill()
             child.communicate()
     assert sorted(wins) == list(range(1, 51))
-
-
-class TestLostReplies:
-    """The server did it, and the answer never came: written again, it is done, not a conflict."""
-
-    @pytest.fixture
-    def twice(self, store) -> Callable[[Callable[[], Any]], Any]:
-        def call(write: Callable[[], Any]) -> Any:
-            write()
-            return write()
-
-        return call
-
-    def test_a_save(self, store, twice):
-        task = stored_queued(store)
-        new = moved(task, Status.CANCELLED, ended_at=datetime.now(UTC))
-        assert twice(lambda: store.save_many([save_of(task, new)])) == [None]
-        assert len(store.history(task.id)) == 2
-
-    def test_a_save_with_a_lease_and_a_completion(self, store, twice):
-        run = stored_run(store)
-        store.submit_command(request(1, run))
-        new = moved(run, Status.STOPPING)
-        save = replace(save_of(run, new), completes=(Completion("command-1"),))
-        assert twice(lambda: store.save_many([save])) == [None]
-        assert [command.outcome for command in store.commands(run.id)] == ["done"]
-
-    def test_an_adoption(self, store, twice):
-        run = stored_run(store)
-        adopted = twice(lambda: store.adopt(TERM, LATER_TERM, [run.id], TTL, "event"))
-        assert [(task.id, task.version) for task in adopted] == [(run.id, run.version + 1)]
-
-    def test_an_expiry(self, store, twice, database):
-        run = stored_run(store)
-        with psycopg.connect(database, autocommit=True) as other:
-            other.execute("UPDATE leases SET until = clock_timestamp() - interval '1 s'")
-        lost = twice(lambda: store.expire([run.id], "event", actor="judge"))
-        assert [task.status for task in lost] == [Status.LOST]
-        assert len(store.history(run.id)) == 3
-
-    def test_a_command(self, store, twice):
-        run = stored_run(store)
-        twice(lambda: store.submit_command(request(1, run)))
-        assert len(store.commands(run.id)) == 1
-
-    def test_a_firing(self, store, twice):
-        now = datetime.now(UTC)
-        assert twice(lambda: store.claim_firing("a", None, now, node=NODE, event_id="1")) is True
 
 
 def test_a_restart_in_the_middle_loses_no_accepted_write_and_doubles_none():

@@ -1,0 +1,61 @@
+"""What PostgreSQL and its driver say, in chong's own errors: to be waited out, or for a person to put right."""
+
+import re
+
+import psycopg
+from psycopg import errors
+
+from chong.store.errors import ConfigurationError, Refused, RightsMissing, StoreError, StoreUnavailable
+
+RIGHTS = "SELECT, INSERT, UPDATE and DELETE"
+"""What a role needs that does not only look."""
+_OUT_OF_REACH = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)
+# A connection that is not made leaves nothing but text, the server's as well as libpq's own.
+_REFUSED_BY_SERVER = re.compile(
+    r"FATAL: .*(password|pg_hba\.conf|does not exist|is not permitted to log in|permission denied"
+    r"|unrecognized configuration parameter|invalid value for parameter)"
+)
+_REFUSED_BY_DRIVER = re.compile(
+    r"no password supplied|invalid \S+ value|invalid integer value|invalid port number|could not match \d+ "
+    r"|server does not support SSL|certificate verify failed|root certificate file|bad value for |service \S+ not found"
+)
+_ATTEMPT = "\n- host: "
+"""With several hosts, or several addresses of one, the driver lists what each attempt came to."""
+
+
+def translated(error: psycopg.Error, label: str) -> StoreError | Refused:
+    """Chong's error for a driver's."""
+    said = " ".join((error.diag.message_primary or str(error)).split())
+    if isinstance(error, errors.DataError | errors.IntegrityError):
+        return Refused(f"store {label}: a value cannot be stored: {said}")
+    if isinstance(error, errors.ReadOnlySqlTransaction):
+        return StoreUnavailable(
+            f"store {label}: expected a server that can be written to, got a read-only one ({said})"
+        )
+    if isinstance(error, errors.InsufficientPrivilege):
+        return RightsMissing(
+            f"store {label}: {said}; expected a role with {RIGHTS} on chong's tables, got one without that right"
+        )
+    if isinstance(error, _OUT_OF_REACH):
+        return StoreUnavailable(f"store {label}: {said}")
+    return StoreError(f"store {label}: {said}")
+
+
+def refusal(error: psycopg.Error, label: str, *, hosts: int = 1) -> StoreError | Refused | ConfigurationError:
+    """As `translated`, for a connection that was not made: a wrong name or password does not cure itself.
+
+    Of several hosts all have to refuse: one that is merely away may be the right one.
+    """
+    said = str(error)
+    refused: dict[str, bool] = {}
+    for attempt in said.split(_ATTEMPT)[1:] or [said]:
+        host = attempt.partition(",")[0] if hosts > 1 else ""
+        refused[host] = refused.get(host, False) or _is_refusal(attempt)
+    if all(refused.values()):
+        return ConfigurationError(f"store {label}: {' '.join(said.split())}")
+    return translated(error, label)
+
+
+def _is_refusal(said: str) -> bool:
+    line = " ".join(said.split())
+    return _REFUSED_BY_SERVER.search(line) is not None or _REFUSED_BY_DRIVER.search(line) is not None

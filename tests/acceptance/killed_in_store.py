@@ -1,0 +1,49 @@
+"""`chong-supervisor` that is killed in its nth call of a method of its PostgreSQL store: run as a script.
+
+Its arguments are the method, the number, the moment, and the whole command that it takes the place of. The moment is
+`before` the call, `after` it, or `during` it: some random instant while the server works on it.
+"""
+
+import os
+import random
+import runpy
+import signal
+import sys
+import threading
+import time
+from itertools import count
+from typing import Any
+
+from chong.store.postgres import PostgresTaskStore
+
+method, number, moment = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+module = sys.argv.index("-m") + 1
+called = getattr(PostgresTaskStore, method)
+calls = count(1)
+LONGEST = 0.01
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_soon() -> None:
+    time.sleep(random.uniform(0, LONGEST))
+    die()
+
+
+def killed(*args: Any, **facts: Any) -> Any:
+    is_last = next(calls) == number
+    if is_last and moment == "before":
+        die()
+    if is_last and moment == "during":
+        threading.Thread(target=die_soon).start()
+    answer = called(*args, **facts)
+    if is_last and moment == "after":
+        die()
+    return answer
+
+
+setattr(PostgresTaskStore, method, killed)
+sys.argv = sys.argv[module:]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -1,0 +1,260 @@
+"""What is wrong with a store for good, and what is merely away: told in one line, never with the password."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from urllib.parse import quote
+
+import psycopg
+import pytest
+from pg_server import Server
+
+from chong.store.errors import ConfigurationError, Refused, RightsMissing, StoreUnavailable
+from chong.store.open import check_address, open_store
+from chong.store.postgres import PostgresTaskStore
+from chong.store.postgres_errors import refusal
+from chong.store.schema import SCHEMA_VERSION
+from chong.store.specimens import TERM, TTL, stored_queued, stored_run
+
+SECRET = "s3cret"
+HBA = """
+local all all trust
+host all locked all scram-sha-256
+host all banned all reject
+host postgres,empty,full,frozen all all trust
+"""
+SET_UP = (
+    "CREATE ROLE ann LOGIN",
+    "CREATE ROLE locked LOGIN PASSWORD 'right-s3cret'",
+    "CREATE ROLE banned LOGIN",
+    "CREATE ROLE group_only",
+    "CREATE DATABASE empty",
+    "CREATE DATABASE closed",
+    'CREATE DATABASE "full"',
+    "CREATE DATABASE frozen",
+    "REVOKE CONNECT ON DATABASE closed FROM PUBLIC",
+    "ALTER DATABASE frozen SET default_transaction_read_only = on",
+)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """One with roles that may little, and databases that not everybody may use."""
+    with Server(host="127.0.0.1") as server:
+        execute(server.address, *SET_UP)
+        with PostgresTaskStore(server.address.replace("/postgres?", "/full?")):
+            pass
+        (server.data / "pg_hba.conf").write_text(HBA.replace("postgres,", "postgres,closed,"))
+        server.restart()
+        yield server
+
+
+def execute(address: str, *statements: str) -> None:
+    with psycopg.connect(address, autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def address_of(server: Server, user: str, database: str, password: str = SECRET, options: str = "") -> str:
+    secret = f":{password}" if password else ""
+    return f"postgresql://{user}{secret}@127.0.0.1:{server.port}/{database}?{options}"
+
+
+def told(kind: type[Exception], address: str, *, patient: bool) -> str:
+    """What opening the store ends with, or for one who waits the first call."""
+    with pytest.raises(kind) as caught, PostgresTaskStore(address, patient=patient) as store:
+        stored_queued(store)
+    line = str(caught.value)
+    assert "\n" not in line
+    assert SECRET not in line
+    return line
+
+
+@pytest.mark.parametrize("patient", [False, True], ids=["command", "supervisor"])
+class TestForGood:
+    """Nobody waits for what no wait can cure."""
+
+    @pytest.mark.parametrize(
+        ("user", "database", "options", "expected"),
+        [
+            ("locked", "full", "", 'password authentication failed for user "locked"'),
+            ("banned", "full", "", "pg_hba.conf rejects connection"),
+            ("ann", "template1", "", "no pg_hba.conf entry"),
+            ("nobody_here", "full", "", 'role "nobody_here" does not exist'),
+            ("group_only", "full", "", "is not permitted to log in"),
+            ("ann", "closed", "", "does not have CONNECT privilege"),
+            ("ann", "empty", "", "run `chong migrate` with a role that may create tables"),
+            ("ann", "full", "", "expected a role that may read chong's tables"),
+            ("ann", "full", "sslmode=require", "server does not support SSL"),
+            ("ann", "full", "options=-c%20nonsense%3D1", 'unrecognized configuration parameter "nonsense"'),
+        ],
+    )
+    def test_what_the_server_refuses(self, server, user, database, options, expected, patient):
+        """Names, passwords, rights, and what the address asks the server for."""
+        address = address_of(server, user, database, options=options)
+        assert expected in told(ConfigurationError, address, patient=patient)
+
+    def test_a_missing_password(self, server, patient):
+        """Nothing was refused yet: the driver had nothing to say."""
+        address = address_of(server, "locked", "full", password="")
+        assert "no password supplied" in told(ConfigurationError, address, patient=patient)
+
+    @pytest.mark.parametrize(
+        ("option", "expected"),
+        [
+            ("sslmode=banana", 'invalid sslmode value: "banana"'),
+            ("target_session_attrs=banana", 'invalid target_session_attrs value: "banana"'),
+            ("connect_timeout=soon", "bad value for connect_timeout: 'soon'"),
+            ("keepalives_idle=long", 'invalid integer value "long"'),
+            ("service=nowhere", 'definition of service "nowhere" not found'),
+        ],
+    )
+    def test_an_option_that_the_driver_does_not_take(self, server, option, expected, patient):
+        """Its name is right, its value is not."""
+        address = address_of(server, "ann", "full", options=option)
+        assert expected in told(ConfigurationError, address, patient=patient)
+
+    def test_a_server_that_is_too_old(self, server, monkeypatch, patient):
+        """It lacks what the queries need."""
+        monkeypatch.setattr(psycopg.ConnectionInfo, "server_version", property(lambda _: 13_0012))
+        line = told(ConfigurationError, server.address, patient=patient)
+        assert line.endswith("expected PostgreSQL 14 or newer, got 13")
+
+
+class TestAway:
+    """What comes back by itself is waited for."""
+
+    @pytest.mark.parametrize(
+        "said",
+        [
+            'connection to server at "127.0.0.1", port 1 failed: Connection refused',
+            'connection to server on socket "/tmp/.s.PGSQL.1" failed: FATAL:  the database system is starting up',
+            'connection to server on socket "/tmp/.s.PGSQL.1" failed: FATAL:  the database system is shutting down',
+            'connection failed: FATAL:  database "x" is not currently accepting connections',
+            "connection failed: FATAL:  sorry, too many clients already",
+            "failed to resolve host 'db.example': [Errno -2] Name or service not known",
+            "connection timeout expired",
+            "connection failed: session is read-only",
+        ],
+    )
+    def test_what_a_server_says_that_will_be_back(self, said):
+        """Names as well: at a machine's start the network may come last."""
+        assert type(refusal(psycopg.OperationalError(said), "postgresql://u@h/x")) is StoreUnavailable
+
+    @pytest.mark.parametrize(
+        ("attempts", "kind"),
+        [
+            (("'a', port: 1: Connection refused", "'b', port: 1: FATAL:  database \"x\" does not exist"), "away"),
+            (
+                ("'a', port: 1: FATAL:  role \"u\" does not exist", "'b', port: 1: FATAL:  role \"u\" does not exist"),
+                "",
+            ),
+            (("'a', port: 1: Connection refused", "'a', port: 1: FATAL:  password wrong", "'b', port: 1: off"), "away"),
+        ],
+    )
+    def test_of_several_hosts_each_has_to_refuse(self, attempts, kind):
+        """The one that is away may be the one that is meant."""
+        said = "".join(
+            ["the last one\nMultiple connection attempts failed:", *(f"\n- host: {each}" for each in attempts)]
+        )
+        error = refusal(psycopg.OperationalError(said), "postgresql://u@a,b/x", hosts=2)
+        assert type(error) is (StoreUnavailable if kind else ConfigurationError)
+
+    def test_of_several_addresses_of_one_host_one_refusal_will_do(self):
+        """`localhost` is often two, and the server listens at one of them."""
+        said = "x\nAll failures were:\n- host: 'l', port: 1: refused\n- host: 'l', port: 1: FATAL:  password wrong"
+        assert type(refusal(psycopg.OperationalError(said), "postgresql://u@l/x")) is ConfigurationError
+
+    def test_a_second_host_that_refuses_does_not_end_the_wait_for_the_first(self, server, tmp_path):
+        """As a standby may that was not told of the role."""
+        address = f"postgresql://nobody_here@/postgres?host={tmp_path},{server.root}"
+        told(StoreUnavailable, address, patient=True)
+
+    def test_a_read_only_server_is_waited_for(self, server):
+        """A standby may be promoted; those who only look are content with it."""
+        frozen = server.address.replace("/postgres?", "/frozen?")
+        assert "can be written to" in told(StoreUnavailable, frozen, patient=True)
+        writable = f"{frozen}&options={quote('-c default_transaction_read_only=off')}"
+        PostgresTaskStore(writable).close()
+        with PostgresTaskStore(frozen, create=False) as store:
+            assert store.deployment().schema_version == SCHEMA_VERSION
+        assert "read-only" in told(StoreUnavailable, frozen, patient=False)
+
+    def test_rights_that_were_never_given(self, server):
+        """A role that may only read is told which right it lacks."""
+        full = server.address.replace("/postgres?", "/full?")
+        execute(full, "CREATE ROLE reader LOGIN", "GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
+        try:
+            said = "permission denied for table .* expected a role with SELECT,"
+            address = address_of(server, "reader", "full")
+            with PostgresTaskStore(address) as store, pytest.raises(RightsMissing, match=said):
+                stored_run(store)
+        finally:
+            execute(full, "DROP OWNED BY reader", "DROP ROLE reader")
+
+    def test_rights_that_were_taken_away_are_waited_for(self, server):
+        """What runs goes on meanwhile: they may be given back."""
+        full = server.address.replace("/postgres?", "/full?")
+        execute(full, "CREATE ROLE bob LOGIN SUPERUSER")
+        try:
+            with PostgresTaskStore(address_of(server, "bob", "full")) as store:
+                run = stored_run(store)
+                execute(full, "ALTER ROLE bob NOSUPERUSER")
+                with pytest.raises(StoreUnavailable, match="permission denied"):
+                    store.get(run.id)
+                # The first renewal has a connection of its own, and knows that it had worked.
+                with pytest.raises(StoreUnavailable, match="permission denied"):
+                    store.renew(TERM, [run.id], TTL)
+        finally:
+            execute(full, "DROP ROLE bob", "TRUNCATE tasks, leases, transitions")
+
+    def test_a_password_that_was_changed_is_waited_for(self, server):
+        """Also by renewals, whose first connection is made later than the other calls'."""
+        execute(server.address, "ALTER ROLE locked PASSWORD 'right' SUPERUSER")
+        with PostgresTaskStore(address_of(server, "locked", "full", password="right")) as store:
+            run = stored_run(store)
+            execute(server.address, "ALTER ROLE locked PASSWORD 'another'")
+            with pytest.raises(StoreUnavailable, match="password authentication failed"):
+                store.renew(TERM, [run.id], TTL)
+            execute(server.address, "ALTER ROLE locked PASSWORD 'right'")
+            assert store.renew(TERM, [run.id], timedelta(seconds=9)) == set()
+        execute(server.address, "ALTER ROLE locked PASSWORD 'right-s3cret' NOSUPERUSER")
+        execute(server.address.replace("/postgres?", "/full?"), "TRUNCATE tasks, leases, transitions")
+
+
+class TestAddresses:
+    @pytest.mark.parametrize(
+        ("address", "expected"),
+        [
+            ("postgresql://u:s3cret@h:99999999/x", "expected a port from 1 to 65535, got 99999999"),
+            ("postgresql://u:s3cret@h:0/x", "expected a port from 1 to 65535, got 0"),
+            ("postgresql://u:s3cret@a:5432,b:-1/x", "expected a port from 1 to 65535, got -1"),
+            ("host=h user=u password=s3cret", "got key=value words of libpq"),
+            ("mysql://u:s3cret@h/x", "got mysql:"),
+        ],
+    )
+    def test_what_is_no_address_is_refused_before_anything_is_asked(self, address, expected):
+        """By those who only check it, too."""
+        for use in (check_address, open_store):
+            with pytest.raises(ConfigurationError) as refused:
+                use(address)
+            assert expected in str(refused.value)
+            assert SECRET not in str(refused.value)
+
+    def test_digits_that_may_be_a_password_are_not_shown(self):
+        """Who forgets the host has the password where the port belongs."""
+        with pytest.raises(ConfigurationError) as refused:
+            check_address("postgresql://ann:99887766/x")
+        assert "99887766" not in str(refused.value)
+
+    def test_a_host_without_a_port_has_the_usual_one(self):
+        """Beside others that name theirs."""
+        check_address("postgresql://u@a,b:5433/x")
+
+
+def test_a_refused_value_is_none_of_the_servers_faults(server):
+    """It costs its own call."""
+    with (
+        PostgresTaskStore(server.address.replace("/postgres?", "/full?")) as store,
+        pytest.raises(Refused),
+    ):
+        stored_queued(store, name="nul\0")
