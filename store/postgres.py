@@ -15,9 +15,12 @@ from chong.store.postgres_bell import Bell
 from chong.store.postgres_saving import SaveBatch
 from chong.store.postgres_session import Connection, Pool, Statements, parsed
 from chong.store.queries import load_queries, with_percent
+from chong.store.query import TaskQuery
 from chong.store.states import Status
 from chong.store.tables import Clock, Dialect, TableStore
 
+_EACH = ("names", "buckets", "statuses")
+"""Conditions that name several values, each with an index by value and id; the first one that is asked for leads."""
 _AFTER_ALL = "\U0010ffff"
 _LOWEST = "00000000-0000-0000-0000-000000000000"
 _HIGHEST = "ffffffff-ffff-ffff-ffff-ffffffffffff"
@@ -118,6 +121,19 @@ class PostgresTaskStore(TableStore):
             bounds = {"low": _HIGHEST, "high": _LOWEST}
         rows = self._rows("find", **bounds, tail=tail, tail_end=tail + _AFTER_ALL, limit=limit)
         return [self._codec.snapshot_from_row(row) for row in rows]
+
+    def _render(self, query: TaskQuery) -> tuple[str, dict[str, Any]]:
+        """Newest first within each value of one condition, by its index; then the newest of those.
+
+        Asked for several values at once, the planner walks all tasks by id wherever it takes the values for common: up
+        to the last one, if nothing has them.
+        """
+        text, values = super()._render(query)
+        each = next((name for name in _EACH if values.get(name) is not None), None)
+        if each is None or query.ids is not None or (each == "statuses" and query.is_open):
+            return text, values
+        conditions = [name for name in values if name not in {each, "limit"}] + ["open"] * query.is_open
+        return self._selected(f"query_each_{each}", conditions), values
 
     def upkeep(self) -> None:
         with self._calls.connected() as connection:

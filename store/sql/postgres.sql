@@ -168,19 +168,58 @@ WHERE id = :id::uuid AND version = :version AND status = :status AND status_chan
 {snapshot} WHERE t.id = ANY(:ids::uuid[]) ORDER BY t.id
 
 -- name: find
--- Tasks whose id lies in a range, or whose reversed id does.
+-- Tasks whose id lies in a range, or whose reversed id does. Each way stops at the limit by itself: few digits fit many.
 {snapshot}
-WHERE t.id IN (
-    SELECT id FROM tasks WHERE id >= :low::uuid AND id <= :high::uuid
+WHERE t.id = ANY(ARRAY(
+    (SELECT id FROM tasks WHERE id >= :low::uuid AND id <= :high::uuid ORDER BY id DESC LIMIT :limit)
     UNION
-    SELECT id FROM tasks
-    WHERE reverse(id::text) COLLATE "C" >= :tail AND reverse(id::text) COLLATE "C" < :tail_end
-)
+    (
+        SELECT id FROM tasks
+        WHERE reverse(id::text) COLLATE "C" >= :tail AND reverse(id::text) COLLATE "C" < :tail_end
+        ORDER BY id DESC LIMIT :limit
+    )
+))
 ORDER BY t.id DESC LIMIT :limit
 
 -- name: query
 -- Tasks that meet every condition, newest first; {conditions} are some of those that follow.
 {snapshot} WHERE {conditions} ORDER BY t.id DESC LIMIT :limit
+
+-- name: query_each_names
+-- The same, name by name.
+{snapshot}
+WHERE t.id = ANY(ARRAY(
+    SELECT p.id FROM unnest(:names::text[]) AS v (name)
+    CROSS JOIN LATERAL (
+        SELECT t.id FROM tasks AS t WHERE t.name = v.name AND {conditions} ORDER BY t.id DESC LIMIT :limit
+    ) AS p
+    ORDER BY p.id DESC LIMIT :limit
+))
+ORDER BY t.id DESC
+
+-- name: query_each_buckets
+-- The same, bucket by bucket.
+{snapshot}
+WHERE t.id = ANY(ARRAY(
+    SELECT p.id FROM unnest(:buckets::integer[]) AS v (bucket)
+    CROSS JOIN LATERAL (
+        SELECT t.id FROM tasks AS t WHERE t.bucket = v.bucket AND {conditions} ORDER BY t.id DESC LIMIT :limit
+    ) AS p
+    ORDER BY p.id DESC LIMIT :limit
+))
+ORDER BY t.id DESC
+
+-- name: query_each_statuses
+-- The same, status by status.
+{snapshot}
+WHERE t.id = ANY(ARRAY(
+    SELECT p.id FROM unnest(:statuses::text[]) AS v (status)
+    CROSS JOIN LATERAL (
+        SELECT t.id FROM tasks AS t WHERE t.status = v.status AND {conditions} ORDER BY t.id DESC LIMIT :limit
+    ) AS p
+    ORDER BY p.id DESC LIMIT :limit
+))
+ORDER BY t.id DESC
 
 -- name: query_buckets
 -- Condition: the bucket is one of these.
@@ -189,6 +228,10 @@ t.bucket = ANY(:buckets::integer[])
 -- name: query_statuses
 -- Condition: the status is one of these.
 t.status = ANY(:statuses::text[])
+
+-- name: query_open
+-- Condition beside statuses that are all open: it leads to an index without the many tasks that have ended.
+t.status NOT IN ({final})
 
 -- name: query_names
 -- Condition: the name is one of these.
@@ -651,6 +694,7 @@ CROSS JOIN LATERAL (
     SELECT coalesce(
         (SELECT stored_at FROM transitions WHERE task_id = t.id ORDER BY version DESC LIMIT 1), t.status_changed_at
     ) AS since
+    OFFSET 0  -- else it is looked up anew wherever it is named
 ) AS c
 WHERE t.status NOT IN ({final})
 GROUP BY t.node, t.bucket, t.name, t.status

@@ -1,0 +1,28 @@
+"""A PostgreSQL server of the benchmark's own, the same programs that the tests start."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
+
+from pg_server import Server
+
+# As a server is set up that somebody relies on, but for what a crash would cost; autovacuum looks often.
+SETTINGS = {
+    "shared_buffers": "512MB",
+    "maintenance_work_mem": "512MB",
+    "max_wal_size": "4GB",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "max_connections": "300",
+    "autovacuum_naptime": "5s",
+}
+
+
+@contextmanager
+def server(settings: Mapping[str, str] | None = None) -> Iterator[Server]:
+    """Running, with nothing in it, and gone afterwards; `settings` go before the usual ones."""
+    with Server(settings={**SETTINGS, **(settings or {})}) as running:
+        yield running
