@@ -19,8 +19,6 @@ from chong.store.query import TaskQuery
 from chong.store.states import Status
 from chong.store.tables import Clock, Dialect, TableStore
 
-_EACH = ("names", "buckets", "statuses")
-"""Conditions that name several values, each with an index by value and id; the first one that is asked for leads."""
 _AFTER_ALL = "\U0010ffff"
 _LOWEST = "00000000-0000-0000-0000-000000000000"
 _HIGHEST = "ffffffff-ffff-ffff-ffff-ffffffffffff"
@@ -123,17 +121,17 @@ class PostgresTaskStore(TableStore):
         return [self._codec.snapshot_from_row(row) for row in rows]
 
     def _render(self, query: TaskQuery) -> tuple[str, dict[str, Any]]:
-        """Newest first within each value of one condition, by its index; then the newest of those.
+        """Where one condition leads, newest first within each of its values, by its index; then the newest of those.
 
         Asked for several values at once, the planner walks all tasks by id wherever it takes the values for common: up
         to the last one, if nothing has them.
         """
         text, values = super()._render(query)
-        each = next((name for name in _EACH if values.get(name) is not None), None)
-        if each is None or query.ids is not None or (each == "statuses" and query.is_open):
+        leading = _leading(query)
+        if leading is None:
             return text, values
-        conditions = [name for name in values if name not in {each, "limit"}] + ["open"] * query.is_open
-        return self._selected(f"query_each_{each}", conditions), values
+        others = [name for name in values if name not in {leading, "limit"}]
+        return self._selected(f"query_each_{leading}", others), values
 
     def upkeep(self) -> None:
         with self._calls.connected() as connection:
@@ -203,6 +201,20 @@ class PostgresTaskStore(TableStore):
                 self._queries["claim_commands"], {"node": node, "term": term, "ttl": lease, "limit": limit}
             )
         return [self._codec.command_from_row(row) for row in claimed.fetchall()]
+
+
+def _leading(query: TaskQuery) -> str | None:
+    """The condition whose index has the most to say: None where another one than these does, such as a key.
+
+    The open tasks are so few that any way to them will do.
+    """
+    if query.is_open or query.tags or any(value is not None for value in (query.ids, query.key, query.since)):
+        return None
+    if query.names:
+        return "names"
+    if query.buckets:
+        return "buckets"
+    return "statuses" if query.statuses and query.node is None else None
 
 
 def _is_id(text: str) -> bool:

@@ -115,6 +115,17 @@ def _save(store: TaskStore, _: Subjects) -> None:
         tasks = after
 
 
+def new_runs(store: TaskStore, count: int) -> list[str]:
+    """The ids of so many tasks that `TERM` has just started."""
+    tasks = [_new_task(datetime.now(UTC)) for _ in range(count)]
+    started = [_moved(task, Status.STARTING) for task in tasks]
+    for olds, news in (([None] * count, tasks), (tasks, started)):
+        refused = [error for error in store.save_many(list(map(_save_of, olds, news))) if error is not None]
+        if refused:
+            raise refused[0]
+    return [task.id for task in tasks]
+
+
 def _new_task(now: datetime) -> TaskSnapshot:
     return TaskSnapshot(
         id=new_id(),
@@ -175,6 +186,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "ps --all --status lost --status stopped": _ps(statuses=frozenset({Status.LOST, Status.STOPPED})),
     "ps --all --name": _ps(names=frozenset({"bench.name-7"})),
     "ps --all --name, unknown": _ps(names=frozenset({"bench.nobody"})),
+    "ps --all --name, two unknown": _ps(names=frozenset({"bench.nobody", "bench.none"})),
     "ps --all --node": _ps(node=NODE),
     "ps --all --bucket": _ps(buckets=frozenset({7})),
     "ps --all --mine": _ps(buckets=frozenset(range(16))),
