@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+import psycopg
 from bench_server import server
 from figure import Figure
 from large_store import LargeStore
@@ -78,8 +79,8 @@ def _call(store: PostgresTaskStore, name: str) -> Measured:
     return Measured(tuple(statements))
 
 
-def both_sizes(finished: int = FINISHED) -> tuple[dict[str, Measured], dict[str, Measured]]:
-    """At a tenth of so many finished tasks, and at all of them."""
+def both_sizes(finished: int = FINISHED) -> tuple[dict[str, Measured], dict[str, Measured], str]:
+    """At a tenth of so many finished tasks, and at all of them; and the server's version."""
     with server() as running:
         PostgresTaskStore(running.address).close()
         store = LargeStore(running.address)
@@ -87,12 +88,14 @@ def both_sizes(finished: int = FINISHED) -> tuple[dict[str, Measured], dict[str,
         store.grow(finished // 10)
         small = measured(running.address)
         store.grow(finished)
-        return small, measured(running.address)
+        with psycopg.connect(running.address) as connection:
+            version = connection.info.parameter_status("server_version") or "of an unknown version"
+        return small, measured(running.address), version
 
 
 def large_store() -> Iterable[Figure]:
     """The operation that takes longest, and the one that grows most with what has ended; those that count aside."""
-    small, large = both_sizes()
+    small, large, _ = both_sizes()
     names = [name for name in OPERATIONS if name not in COUNTING]
     slowest = max(names, key=lambda name: large[name].cpu_milliseconds)
     spent = large[slowest].cpu_milliseconds
@@ -140,8 +143,8 @@ def main(words: list[str]) -> int:
         sys.stderr.write("expected PAGE and, where wanted, the number of finished tasks\n")
         return 2
     finished = int(words[1]) if len(words) > 1 else FINISHED
-    small, large = both_sizes(finished)
-    Path(words[0]).write_text(page(small, large, finished, "18"), encoding="utf-8")
+    small, large, version = both_sizes(finished)
+    Path(words[0]).write_text(page(small, large, finished, version), encoding="utf-8")
     return 0
 
 

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 from pg_server import Databases
 
@@ -11,8 +12,9 @@ from chong.store.postgres import PostgresTaskStore
 
 sys.path.append(str(Path(__file__).parents[2] / "tools"))
 
+from bench_plans import Measured, page
 from large_store import LargeStore
-from operations import COUNTING, OPERATIONS, Subjects
+from operations import COUNTING, OPERATIONS, TERM, TTL, Subjects, new_runs
 from statements import Statement, explained
 
 OPEN, FEW, MANY = 1000, 10_000, 40_000
@@ -85,3 +87,41 @@ def test_finished_tasks_cost_nothing(sizes, name):
 def test_an_operation_sends_so_many_statements(sizes, name):
     """However many tasks it is about: one renewal is one statement, for 100 runs or 1,000."""
     assert len(sizes[1][name]) == STATEMENTS[name]
+
+
+def test_the_survey_looks_up_the_last_change_of_an_open_task_once(sizes):
+    """Three pages lead to it, whatever is asked about it."""
+    (work,) = (statement for statement in sizes[1]["doctor"] if "LATERAL" in statement.text)
+    assert work.buffers < 5 * OPEN
+
+
+def test_renewals_leave_nothing_behind(database):
+    """Each stays within its page, from where the next one clears it away: no vacuum, and no new entry of an index."""
+    sizes = []
+    with PostgresTaskStore(database) as store, psycopg.connect(database, autocommit=True) as observer:
+        runs = new_runs(store, 200)
+        for _ in range(50):
+            assert store.renew(TERM, runs, TTL) == set()
+            asked = "SELECT pg_relation_size('leases'), pg_indexes_size('leases')"
+            sizes += observer.execute(asked).fetchall()
+    table, index = zip(*sizes, strict=True)
+    assert set(index[1:]) == {index[0]}
+    assert table[-1] <= 1.5 * table[0]
+
+
+def test_a_renewal_is_one_statement(database):
+    """For a thousand runs as for one."""
+    with PostgresTaskStore(database) as store:
+        runs = new_runs(store, 1000)
+        with explained(analyze=False) as sent:
+            store.renew(TERM, runs, TTL)
+    assert len(sent) == 1
+
+
+def test_the_page_of_plans_has_a_line_for_each_operation(sizes):
+    """With the plan of the statement that takes longest."""
+    few, many = ({name: Measured(tuple(sent)) for name, sent in size.items()} for size in sizes)
+    lines = page(few, many, MANY, "18").splitlines()
+    told = {line.split("`")[1]: line for line in lines if line.startswith("| `")}
+    assert told.keys() == OPERATIONS.keys()
+    assert "tasks_open" in told["ps"]
