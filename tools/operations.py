@@ -167,6 +167,12 @@ def _prune(store: TaskStore, _: Subjects) -> None:
     store.prune_traces(timedelta(days=300))
 
 
+def _prune_nothing(store: TaskStore, _: Subjects) -> None:
+    """As each supervisor does every ten minutes."""
+    store.prunable(timedelta(days=1000), limit=BATCH)
+    store.prune_traces(timedelta(days=1000))
+
+
 def _count_prunable(store: TaskStore, _: Subjects) -> None:
     store.count_prunable(timedelta(days=300))
 
@@ -205,6 +211,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "touch": _touch,
     "save, three batches of 100": _save,
     "prune, one batch of 100": _prune,
+    "prune, nothing is old enough": _prune_nothing,
     "prune --dry-run": _count_prunable,
     "stats": _stats,
 }

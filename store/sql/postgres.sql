@@ -1,6 +1,7 @@
 -- The queries of a PostgreSQL store, named after the methods that run them. A list is passed as an array.
 -- {name} stands for the query of that name, or for a list of states from chong.store.states; {now} for the store's
--- clock, the server's outside of tests.
+-- clock, the server's outside of tests. A bound for an index is (SELECT {now} - ...): without the SELECT the clock would
+-- be read for each row, and the index be walked from end to end.
 
 -- name: limits
 -- How long the server lets this transaction run, wait for a lock, and stay open with nobody asking.
@@ -313,11 +314,11 @@ GROUP BY t.bucket ORDER BY t.bucket NULLS FIRST
 
 -- name: prunable
 -- The final tasks that ended first.
-SELECT id FROM tasks WHERE status IN ({final}) AND ended_at < {now} - :age::interval ORDER BY ended_at LIMIT :limit
+SELECT id FROM tasks WHERE status IN ({final}) AND ended_at < (SELECT {now} - :age::interval) ORDER BY ended_at LIMIT :limit
 
 -- name: count_prunable
 -- How many final tasks ended before a time.
-SELECT count(*) AS tasks FROM tasks WHERE status IN ({final}) AND ended_at < {now} - :age::interval
+SELECT count(*) AS tasks FROM tasks WHERE status IN ({final}) AND ended_at < (SELECT {now} - :age::interval)
 
 -- name: prune_lock
 -- The tasks of a list; who adds to them now waits, and finds them gone.
@@ -343,7 +344,7 @@ DELETE FROM commands WHERE task_id = ANY(:ids::uuid[])
 -- Old planned instants; the newest of each schedule and key stays, or it could be claimed again.
 DELETE FROM firings WHERE ctid = ANY(ARRAY(
     SELECT f.ctid FROM firings AS f
-    WHERE f.claimed_at < {now} - :age::interval AND EXISTS (
+    WHERE f.claimed_at < (SELECT {now} - :age::interval) AND EXISTS (
         SELECT 1 FROM firings AS later
         WHERE later.name = f.name AND later.planned > f.planned AND later.key IS NOT DISTINCT FROM f.key
     )
@@ -354,7 +355,7 @@ DELETE FROM firings WHERE ctid = ANY(ARRAY(
 -- Old lives of supervisors that hold no lease and are not their node's current one.
 DELETE FROM terms WHERE number IN (
     SELECT number FROM terms AS old
-    WHERE old.started_at < {now} - :age::interval
+    WHERE old.started_at < (SELECT {now} - :age::interval)
         AND NOT EXISTS (SELECT 1 FROM leases WHERE leases.term = old.term)
         AND NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.term = old.term)
     ORDER BY number LIMIT :limit
@@ -735,7 +736,7 @@ ON CONFLICT DO NOTHING
 -- name: prune_alerts
 -- Alerts that were cleared long ago.
 DELETE FROM alerts WHERE id IN (
-    SELECT id FROM alerts WHERE cleared_at < {now} - :age::interval ORDER BY cleared_at LIMIT :limit
+    SELECT id FROM alerts WHERE cleared_at < (SELECT {now} - :age::interval) ORDER BY cleared_at LIMIT :limit
 )
 
 -- name: report_clock

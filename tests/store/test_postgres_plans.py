@@ -33,6 +33,7 @@ STATEMENTS = {
     "touch": 1,
     "save, three batches of 100": 12,
     "prune, one batch of 100": 17,
+    "prune, nothing is old enough": 8,
     "prune --dry-run": 1,
     "stats": 1,
 } | {name: 3 for name in OPERATIONS if name.startswith("ps --all")}
