@@ -131,7 +131,7 @@ class PostgresTaskStore(TableStore):
         if leading is None:
             return text, values
         others = [name for name in values if name not in {leading, "limit"}]
-        return self._selected(f"query_each_{leading}", others), values
+        return self._selected(f"query_by_{leading}", others), values
 
     def upkeep(self) -> None:
         with self._calls.connected() as connection:
@@ -204,11 +204,12 @@ class PostgresTaskStore(TableStore):
 
 
 def _leading(query: TaskQuery) -> str | None:
-    """The condition whose index has the most to say: None where another one than these does, such as a key.
-
-    The open tasks are so few that any way to them will do.
-    """
-    if query.is_open or query.tags or any(value is not None for value in (query.ids, query.key, query.since)):
+    """The condition whose index has the most to say: None where another one than these does, such as a key."""
+    if query.ids is not None:
+        return None
+    if query.is_open:
+        return "open"
+    if query.tags or query.key is not None or query.since is not None:
         return None
     if query.names:
         return "names"

@@ -371,8 +371,7 @@ class TableStore(TaskStore):
     def _render(self, query: TaskQuery) -> tuple[str, dict[str, Any]]:
         """The SQL of a query and its values: one named condition for each that is asked for."""
         values = {name: self._condition(value) for name, value in _asked(query).items()}
-        names = [*values, "open"] if query.is_open else [*values]
-        return self._selected("query", names), values | {"limit": query.limit}
+        return self._selected("query", values), values | {"limit": query.limit}
 
     def _selected(self, query: str, conditions: Iterable[str]) -> str:
         """The text of a query that leaves its conditions open."""

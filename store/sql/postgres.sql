@@ -186,7 +186,16 @@ ORDER BY t.id DESC LIMIT :limit
 -- Tasks that meet every condition, newest first; {conditions} are some of those that follow.
 {snapshot} WHERE {conditions} ORDER BY t.id DESC LIMIT :limit
 
--- name: query_each_names
+-- name: query_by_open
+-- The same, among the open tasks: they are looked through, as the other conditions' indexes have all that have ended.
+{snapshot}
+WHERE t.id = ANY(ARRAY(
+    SELECT t.id FROM (SELECT * FROM tasks WHERE status NOT IN ({final}) ORDER BY id DESC OFFSET 0) AS t
+    WHERE {conditions} ORDER BY t.id DESC LIMIT :limit
+))
+ORDER BY t.id DESC
+
+-- name: query_by_names
 -- The same, name by name.
 {snapshot}
 WHERE t.id = ANY(ARRAY(
@@ -198,7 +207,7 @@ WHERE t.id = ANY(ARRAY(
 ))
 ORDER BY t.id DESC
 
--- name: query_each_buckets
+-- name: query_by_buckets
 -- The same, bucket by bucket.
 {snapshot}
 WHERE t.id = ANY(ARRAY(
@@ -210,7 +219,7 @@ WHERE t.id = ANY(ARRAY(
 ))
 ORDER BY t.id DESC
 
--- name: query_each_statuses
+-- name: query_by_statuses
 -- The same, status by status.
 {snapshot}
 WHERE t.id = ANY(ARRAY(
@@ -229,10 +238,6 @@ t.bucket = ANY(:buckets::integer[])
 -- name: query_statuses
 -- Condition: the status is one of these.
 t.status = ANY(:statuses::text[])
-
--- name: query_open
--- Condition beside statuses that are all open: it leads to an index without the many tasks that have ended.
-t.status NOT IN ({final})
 
 -- name: query_names
 -- Condition: the name is one of these.

@@ -116,10 +116,6 @@ t.bucket IN (SELECT value FROM json_each(:buckets))
 -- Condition: the status is one of these.
 t.status IN (SELECT value FROM json_each(:statuses))
 
--- name: query_open
--- Condition beside statuses that are all open; those lead to an index already, this must not lead to another one.
-+t.status NOT IN ({final})
-
 -- name: query_names
 -- Condition: the name is one of these.
 t.name IN (SELECT value FROM json_each(:names))
