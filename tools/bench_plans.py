@@ -33,9 +33,10 @@ Rendered by `tools/bench_plans.py`: {date}, PostgreSQL {version}, {machine} whos
 running; eight nodes, 64 buckets, 200 names. Each line is the best of {rounds} calls.
 
 `ms` is the time of all statements of the operation in the server, planning included; `CPU` is what its process used of
-the processor for them, which other work on the machine does not stretch; that of parallel workers, below `Gather`, is not
-in it. `pages` are those of 8 KiB that were looked at, with {finished:,} finished tasks and with a tenth of them. The plan
-is that of the longest statement, without sorts and the like; `MONTH` stands for the months by which the trail is cut.
+the processor for them, which other work on the machine does not stretch; that of parallel workers, below `Gather`, is
+not in it. `pages` are those of 8 KiB that were looked at, with {finished:,} finished tasks and a tenth of them. The
+plan is that of the longest statement, without sorts and the like; `MONTH` stands for the months by which the trail is
+cut.
 
 | operation | statements | ms | CPU | pages | pages at a tenth | plan |
 | --- | --- | --- | --- | --- | --- | --- |
