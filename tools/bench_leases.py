@@ -54,17 +54,21 @@ def _milliseconds(act: Callable[[], object]) -> float:
 
 @dataclass(frozen=True)
 class Look:
-    """The table `leases` at one moment: bytes of it and of its index, and row versions that nobody needs any more."""
+    """The table `leases` at one moment: bytes of it and of its index, and row versions that nobody needs any more.
+
+    renewals: of single runs, since the beginning.
+    """
 
     seconds: float
     table: int
     index: int
     dead: int
     vacuums: int
+    renewals: int
 
     def __str__(self) -> str:
         sizes = f"table {self.table / KIB:8.0f} KiB, index {self.index / KIB:6.0f} KiB"
-        return f"{self.seconds:6.0f} s: {sizes}, {self.dead:7} dead, {self.vacuums} vacuums"
+        return f"{self.seconds:6.0f} s: {sizes}, {self.dead:7} dead, {self.vacuums} vacuums, {self.renewals:7} renewals"
 
 
 def soaks() -> Iterable[Figure]:
@@ -80,7 +84,7 @@ def per_renewal(looks: list[Look]) -> float:
     """Bytes that the table and its index have grown by for each renewal of one run."""
     first, last = looks[0], looks[-1]
     grown = last.table + last.index - first.table - first.index
-    return grown / (RUNS * (last.seconds - first.seconds) / EVERY)
+    return grown / (last.renewals - first.renewals)
 
 
 def soak(seconds: float, *, long_transaction: bool, told: Callable[[Look], object] = lambda _: None) -> list[Look]:
@@ -131,7 +135,8 @@ def _open_transaction(address: str) -> Iterator[None]:
 
 def _look(connection: psycopg.Connection, seconds: float) -> Look:
     row = connection.execute(
-        "SELECT pg_relation_size('leases'), pg_indexes_size('leases'), n_dead_tup, autovacuum_count"
+        "SELECT pg_relation_size('leases'), pg_indexes_size('leases'), n_dead_tup, autovacuum_count,"
+        " (SELECT sum(renewals) FROM leases)::bigint"
         " FROM pg_stat_user_tables WHERE relname = 'leases'"
     ).fetchone()
     if row is None:
