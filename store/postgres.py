@@ -19,6 +19,7 @@ from chong.store.postgres_bell import Bell
 from chong.store.postgres_saving import SaveBatch
 from chong.store.postgres_session import Acquaintance, Connection, Pool, Statements, Unhurried
 from chong.store.queries import load_queries, with_percent
+from chong.store.query import TaskQuery
 from chong.store.states import Status
 from chong.store.tables import Clock, Dialect, TableStore
 
@@ -127,6 +128,19 @@ class PostgresTaskStore(TableStore):
         rows = self._rows("find", **bounds, tail=tail, tail_end=tail + _AFTER_ALL, limit=limit)
         return [self._codec.snapshot_from_row(row) for row in rows]
 
+    def _render(self, query: TaskQuery) -> tuple[str, dict[str, Any]]:
+        """Where one condition leads, newest first within each of its values, by its index; then the newest of those.
+
+        Asked for several values at once, the planner walks all tasks by id wherever it takes the values for common: up
+        to the last one, if nothing has them.
+        """
+        text, values = super()._render(query)
+        leading = _leading(query)
+        if leading is None:
+            return text, values
+        others = [name for name in values if name not in {leading, "limit"}]
+        return self._selected(f"query_by_{leading}", others), values
+
     def upkeep(self) -> None:
         with self._calls.connected() as connection:
             try:
@@ -201,6 +215,21 @@ class PostgresTaskStore(TableStore):
                 self._queries["claim_commands"], {"node": node, "term": term, "ttl": lease, "limit": limit}
             )
         return [self._codec.command_from_row(row) for row in claimed.fetchall()]
+
+
+def _leading(query: TaskQuery) -> str | None:
+    """The condition whose index has the most to say: None where another one than these does, such as a key."""
+    if query.ids is not None:
+        return None
+    if query.is_open:
+        return "open"
+    if query.tags or query.key is not None or query.since is not None:
+        return None
+    if query.names:
+        return "names"
+    if query.buckets:
+        return "buckets"
+    return "statuses" if query.statuses and query.node is None else None
 
 
 def _is_id(text: str) -> bool:

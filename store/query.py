@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from chong.store.errors import ConfigurationError
-from chong.store.states import Status
+from chong.store.states import FINAL, Status
 
 MAX_LIMIT = 10_000
 
@@ -35,3 +35,8 @@ class TaskQuery:
             raise ConfigurationError(f"limit: expected 1 to {MAX_LIMIT}, got {self.limit}")
         if self.since is not None and self.since.tzinfo is None:
             raise ConfigurationError("since: expected a time with a zone, got one without")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it asks for open tasks alone: the few among the many that have ended."""
+        return self.statuses is not None and not self.statuses & FINAL

@@ -443,9 +443,12 @@ class TableStore(TaskStore):
     def _render(self, query: TaskQuery) -> tuple[str, dict[str, Any]]:
         """The SQL of a query and its values: one named condition for each that is asked for."""
         values = {name: self._condition(value) for name, value in _asked(query).items()}
-        conditions = [self._queries[f"query_{name}"] for name in values] or [self._queries["query_any"]]
-        text = self._queries["query"].replace("{conditions}", " AND ".join(conditions))
-        return text, values | {"limit": query.limit}
+        return self._selected("query", values), values | {"limit": query.limit}
+
+    def _selected(self, query: str, conditions: Iterable[str]) -> str:
+        """The text of a query that leaves its conditions open."""
+        texts = [self._queries[f"query_{name}"] for name in conditions] or [self._queries["query_any"]]
+        return self._queries[query].replace("{conditions}", " AND ".join(texts))
 
     def _condition(self, value: Any) -> Any:
         if isinstance(value, frozenset):

@@ -99,6 +99,11 @@ class Server:
             else:
                 return self
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def stop(self, number: int = signal.SIGINT) -> None:
         """SIGINT ends it at once but cleanly, SIGQUIT as a crash would."""
         assert self._process is not None

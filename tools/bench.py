@@ -11,13 +11,18 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from bench_crash import INTERVAL, storm
+from bench_leases import renewal, soaks
 from bench_node import SCRIPTS, BenchError, Node, submission, wait_until
+from bench_plans import large_store
+from bench_polls import polls
+from bench_server import server, silence
+from figure import Figure
 
 from chong.store.errors import ChongError
 from chong.store.ids import new_id
@@ -30,21 +35,11 @@ MIB = 1024 * 1024
 POLL_SECONDS = 1.0
 NOOPS = 1500
 CLIENTS = 4
+PARALLELS = (8, 16)
 STARTS = 60
 STOPS = 24
 WORKERS = 200
 CALLS_OF_PS = 15
-
-
-@dataclass(frozen=True)
-class Figure:
-    """`ratio` is value / the value of `against`; both are None when there is nothing to compare with."""
-
-    name: str
-    value: float
-    unit: str
-    ratio: float | None = None
-    against: str | None = None
 
 
 def fork_limit_and_noops() -> Iterable[Figure]:
@@ -52,16 +47,22 @@ def fork_limit_and_noops() -> Iterable[Figure]:
     from bench_fork import best_rate  # noqa: PLC0415 - it may be what fails
 
     before = best_rate()
-    noops = {parallel: _noop_rate(parallel) for parallel in (8, 16)}
+    file = max(_noop_rate(parallel) for parallel in PARALLELS)
+    shared = max(_shared_noop_rate(parallel) for parallel in PARALLELS)
     limit = max(before, best_rate())
-    rate = max(noops.values())
     yield Figure("fork_limit", limit, "tasks/s")
-    yield Figure("noop_sqlite", rate, "tasks/s", rate / limit, "fork_limit")
+    yield Figure("noop_sqlite", file, "tasks/s", file / limit, "fork_limit")
+    yield Figure("noop_postgres", shared, "tasks/s", shared / limit, "fork_limit")
 
 
-def _noop_rate(parallel: int) -> float:
+def _shared_noop_rate(parallel: int) -> float:
+    with server() as running:
+        return _noop_rate(parallel, running.address)
+
+
+def _noop_rate(parallel: int, address: str | None = None) -> float:
     """Tasks per second, from the first acceptance to the last stored result, by the stored times."""
-    with Node("--max-parallel", str(parallel)) as node:
+    with Node("--max-parallel", str(parallel), address=address) as node:
         ids = [new_id() for _ in range(NOOPS)]
         parts = [[submission("bench.noop", id_) for id_ in ids[first::CLIENTS]] for first in range(CLIENTS)]
         with ThreadPoolExecutor(CLIENTS) as clients:
@@ -109,6 +110,31 @@ def stops() -> Iterable[Figure]:
     limit, against = POLL_SECONDS * 1000 + 50, "poll interval + 50 ms"
     for name, notice in (("p50", statistics.median(notices)), ("max", notices[-1])):
         yield Figure(f"stop_to_notice_{name}", notice, "ms", notice / limit, against)
+
+
+def shared_stops() -> Iterable[Figure]:
+    """`chong stop` of another process over PostgreSQL, with the bell that it rings at the node and without."""
+    for name, is_silent in (("stop_postgres", False), ("stop_postgres_silent", True)):
+        with server() as running:
+            if is_silent:
+                silence(running.address)
+            notices = _notices_of_processes(running.address)
+        if is_silent:
+            limit, against = POLL_SECONDS * 1000 + 100, "poll interval + 100 ms"
+            yield Figure(f"{name}_max", notices[-1], "ms", notices[-1] / limit, against)
+        else:
+            p50 = statistics.median(notices)
+            yield Figure(f"{name}_p50", p50, "ms", p50 / 100, "limit of 100 ms")
+
+
+def _notices_of_processes(address: str) -> list[float]:
+    with Node("--poll-seconds", str(POLL_SECONDS), "--max-parallel", str(STOPS), address=address) as node:
+        ids = node.submit("bench.sleep", STOPS)
+        _wait_running(node, ids)
+        for id_ in ids:  # a new process takes some time, which spreads the moments
+            subprocess.run([SCRIPTS / "chong", "stop", id_], env=node.environment, check=True, capture_output=True)  # noqa: S603
+        node.wait_final(ids)
+        return sorted(_notice(node, id_) for id_ in ids)
 
 
 def _notice(node: Node, task_id: str) -> float:
@@ -178,13 +204,18 @@ def _wait_running(node: Node, ids: list[str]) -> None:
 
 
 MEASUREMENTS: dict[Callable[[], Iterable[Figure]], tuple[str, ...]] = {
-    fork_limit_and_noops: ("fork_limit", "noop_sqlite"),
+    fork_limit_and_noops: ("fork_limit", "noop_sqlite", "noop_postgres"),
     starts: ("accepted_to_started_p50", "accepted_to_started_p99"),
     stops: ("stop_to_notice_p50", "stop_to_notice_max"),
     memory: ("worker_pss_mib", "supervisor_pss_mib"),
     checkpoint: ("checkpoint_call",),
     crashes: ("crashes", "renewal_gap_in_crashes"),
     command_line: ("cli_ps_ms",),
+    shared_stops: ("stop_postgres_p50", "stop_postgres_silent_max"),
+    polls: ("poll_100",),
+    renewal: ("renew_1000",),
+    soaks: ("lease_soak", "lease_soak_long_transaction"),
+    large_store: ("large_store",),
 }
 
 
@@ -211,7 +242,7 @@ def _measured(measure: Callable[[], Iterable[Figure]], group: tuple[str, ...]) -
         return []
     for figure in figures:
         compared = "" if figure.ratio is None else f"{figure.ratio:8.2f} of {figure.against}"
-        say(f"{figure.name:<26}{figure.value:>10.1f} {figure.unit:<8}{compared}")
+        say(f"{figure.name:<28}{figure.value:>10.1f} {figure.unit:<8}{compared}")
     return figures
 
 

@@ -37,9 +37,13 @@ def wait_until(what: str, condition: Callable[[], Any], limit: float = 60.0, loo
 
 
 class Node:
-    """Use it as a context manager; nothing of it is left afterwards."""
+    """Use it as a context manager; nothing of it is left afterwards.
 
-    def __init__(self, *options: str) -> None:
+    address: of the store, which is a file of the node's own without one.
+    """
+
+    def __init__(self, *options: str, address: str | None = None) -> None:
+        self._address = address
         self._stack = ExitStack()
         self._options = options
 
@@ -50,13 +54,14 @@ class Node:
                 **os.environ,
                 "CHONG_STATE_DIR": str(self.state),
                 "CHONG_CONFIG": os.devnull,
+                "CHONG_DB": self._address or str(self.state / "chong.db"),
                 "PYTHONPATH": str(TOOLS),
             }
             self._log = stack.enter_context((self.state / "supervisor.log").open("w"))
             self.supervisor = self._start()
             stack.callback(self._end)
             wait_until("the supervisor listens", self._listens)
-            self.store: TaskStore = stack.enter_context(open_store(str(self.state / "chong.db")))
+            self.store: TaskStore = stack.enter_context(open_store(self.environment["CHONG_DB"]))
             self._stack = stack.pop_all()
         return self
 

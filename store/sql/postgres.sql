@@ -1,6 +1,7 @@
 -- The queries of a PostgreSQL store, named after the methods that run them. A list is passed as an array.
 -- {name} stands for the query of that name, or for a list of states from chong.store.states; {now} for the store's
--- clock, the server's outside of tests.
+-- clock, the server's outside of tests. A bound for an index is (SELECT {now} - ...): without the SELECT the clock would
+-- be read for each row, and the index be walked from end to end.
 
 -- name: limits
 -- How long the server lets this transaction run, wait for a lock, and stay open with nobody asking.
@@ -168,19 +169,67 @@ WHERE id = :id::uuid AND version = :version AND status = :status AND status_chan
 {snapshot} WHERE t.id = ANY(:ids::uuid[]) ORDER BY t.id
 
 -- name: find
--- Tasks whose id lies in a range, or whose reversed id does.
+-- Tasks whose id lies in a range, or whose reversed id does. Each way stops at the limit by itself: few digits fit many.
 {snapshot}
-WHERE t.id IN (
-    SELECT id FROM tasks WHERE id >= :low::uuid AND id <= :high::uuid
+WHERE t.id = ANY(ARRAY(
+    (SELECT id FROM tasks WHERE id >= :low::uuid AND id <= :high::uuid ORDER BY id DESC LIMIT :limit)
     UNION
-    SELECT id FROM tasks
-    WHERE reverse(id::text) COLLATE "C" >= :tail AND reverse(id::text) COLLATE "C" < :tail_end
-)
+    (
+        SELECT id FROM tasks
+        WHERE reverse(id::text) COLLATE "C" >= :tail AND reverse(id::text) COLLATE "C" < :tail_end
+        ORDER BY id DESC LIMIT :limit
+    )
+))
 ORDER BY t.id DESC LIMIT :limit
 
 -- name: query
 -- Tasks that meet every condition, newest first; {conditions} are some of those that follow.
 {snapshot} WHERE {conditions} ORDER BY t.id DESC LIMIT :limit
+
+-- name: query_by_open
+-- The same, among the open tasks: they are looked through, as the other conditions' indexes have all that have ended.
+{snapshot}
+WHERE t.id = ANY(ARRAY(
+    SELECT t.id FROM (SELECT * FROM tasks WHERE status NOT IN ({final}) ORDER BY id DESC OFFSET 0) AS t
+    WHERE {conditions} ORDER BY t.id DESC LIMIT :limit
+))
+ORDER BY t.id DESC
+
+-- name: query_by_names
+-- The same, name by name.
+{snapshot}
+WHERE t.id = ANY(ARRAY(
+    SELECT p.id FROM unnest(:names::text[]) AS v (name)
+    CROSS JOIN LATERAL (
+        SELECT t.id FROM tasks AS t WHERE t.name = v.name AND {conditions} ORDER BY t.id DESC LIMIT :limit
+    ) AS p
+    ORDER BY p.id DESC LIMIT :limit
+))
+ORDER BY t.id DESC
+
+-- name: query_by_buckets
+-- The same, bucket by bucket.
+{snapshot}
+WHERE t.id = ANY(ARRAY(
+    SELECT p.id FROM unnest(:buckets::integer[]) AS v (bucket)
+    CROSS JOIN LATERAL (
+        SELECT t.id FROM tasks AS t WHERE t.bucket = v.bucket AND {conditions} ORDER BY t.id DESC LIMIT :limit
+    ) AS p
+    ORDER BY p.id DESC LIMIT :limit
+))
+ORDER BY t.id DESC
+
+-- name: query_by_statuses
+-- The same, status by status.
+{snapshot}
+WHERE t.id = ANY(ARRAY(
+    SELECT p.id FROM unnest(:statuses::text[]) AS v (status)
+    CROSS JOIN LATERAL (
+        SELECT t.id FROM tasks AS t WHERE t.status = v.status AND {conditions} ORDER BY t.id DESC LIMIT :limit
+    ) AS p
+    ORDER BY p.id DESC LIMIT :limit
+))
+ORDER BY t.id DESC
 
 -- name: query_buckets
 -- Condition: the bucket is one of these.
@@ -270,11 +319,11 @@ GROUP BY t.bucket ORDER BY t.bucket NULLS FIRST
 
 -- name: prunable
 -- The final tasks that ended first.
-SELECT id FROM tasks WHERE status IN ({final}) AND ended_at < {now} - :age::interval ORDER BY ended_at LIMIT :limit
+SELECT id FROM tasks WHERE status IN ({final}) AND ended_at < (SELECT {now} - :age::interval) ORDER BY ended_at LIMIT :limit
 
 -- name: count_prunable
 -- How many final tasks ended before a time.
-SELECT count(*) AS tasks FROM tasks WHERE status IN ({final}) AND ended_at < {now} - :age::interval
+SELECT count(*) AS tasks FROM tasks WHERE status IN ({final}) AND ended_at < (SELECT {now} - :age::interval)
 
 -- name: prune_lock
 -- The tasks of a list; who adds to them now waits, and finds them gone.
@@ -300,7 +349,7 @@ DELETE FROM commands WHERE task_id = ANY(:ids::uuid[])
 -- Old planned instants; the newest of each schedule and key stays, or it could be claimed again.
 DELETE FROM firings WHERE ctid = ANY(ARRAY(
     SELECT f.ctid FROM firings AS f
-    WHERE f.claimed_at < {now} - :age::interval AND EXISTS (
+    WHERE f.claimed_at < (SELECT {now} - :age::interval) AND EXISTS (
         SELECT 1 FROM firings AS later
         WHERE later.name = f.name AND later.planned > f.planned AND later.key IS NOT DISTINCT FROM f.key
     )
@@ -311,7 +360,7 @@ DELETE FROM firings WHERE ctid = ANY(ARRAY(
 -- Old lives of supervisors that hold no lease and are not their node's current one.
 DELETE FROM terms WHERE number IN (
     SELECT number FROM terms AS old
-    WHERE old.started_at < {now} - :age::interval
+    WHERE old.started_at < (SELECT {now} - :age::interval)
         AND NOT EXISTS (SELECT 1 FROM leases WHERE leases.term = old.term)
         AND NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.term = old.term)
     ORDER BY number LIMIT :limit
@@ -703,6 +752,7 @@ CROSS JOIN LATERAL (
     SELECT coalesce(
         (SELECT stored_at FROM transitions WHERE task_id = t.id ORDER BY version DESC LIMIT 1), t.status_changed_at
     ) AS since
+    OFFSET 0  -- else it is looked up anew wherever it is named
 ) AS c
 WHERE t.status NOT IN ({final})
 GROUP BY t.node, t.bucket, t.name, t.status
@@ -743,7 +793,7 @@ ON CONFLICT DO NOTHING
 -- name: prune_alerts
 -- Alerts that were cleared long ago.
 DELETE FROM alerts WHERE id IN (
-    SELECT id FROM alerts WHERE cleared_at < {now} - :age::interval ORDER BY cleared_at LIMIT :limit
+    SELECT id FROM alerts WHERE cleared_at < (SELECT {now} - :age::interval) ORDER BY cleared_at LIMIT :limit
 )
 
 -- name: report_clock

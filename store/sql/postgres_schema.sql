@@ -50,7 +50,7 @@ CREATE INDEX tasks_by_node ON tasks (node, id);
 CREATE INDEX tasks_by_key ON tasks (bucket_key, id) WHERE bucket_key IS NOT NULL;
 CREATE INDEX tasks_by_creation ON tasks (created_at, id);
 CREATE INDEX tasks_by_tag ON tasks USING gin (tags jsonb_path_ops);
-CREATE INDEX tasks_open ON tasks (bucket, status, status_changed_at) WHERE status NOT IN ({final});
+CREATE INDEX tasks_open ON tasks (id) WHERE status NOT IN ({final});
 CREATE INDEX tasks_ended ON tasks (ended_at) WHERE status IN ({final});
 CREATE UNIQUE INDEX tasks_unique_key ON tasks (unique_key)
     WHERE unique_key IS NOT NULL AND status NOT IN ({final});

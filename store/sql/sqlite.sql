@@ -95,12 +95,12 @@ DELETE FROM leases WHERE task_id = :id
 {snapshot} WHERE t.id IN (SELECT value FROM json_each(:ids)) ORDER BY t.id
 
 -- name: find
--- Tasks whose id lies in a range, or whose reversed id does.
+-- Tasks whose id lies in a range, or whose reversed id does. Each way stops at the limit by itself: few digits fit many.
 {snapshot}
 WHERE t.id IN (
-    SELECT id FROM tasks WHERE id >= :part AND id < :part_end
+    SELECT * FROM (SELECT id FROM tasks WHERE id >= :part AND id < :part_end ORDER BY id DESC LIMIT :limit)
     UNION
-    SELECT id FROM tasks WHERE tail >= :tail AND tail < :tail_end
+    SELECT * FROM (SELECT id FROM tasks WHERE tail >= :tail AND tail < :tail_end ORDER BY id DESC LIMIT :limit)
 )
 ORDER BY t.id DESC LIMIT :limit
 
