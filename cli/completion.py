@@ -10,7 +10,7 @@ PROGRAMS = ("chong", "chong-supervisor")
 @click.command()
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> None:
-    """Print the script that completes commands, options, ids and names of tasks.
+    """Print the script that completes commands, options, ids and names.
 
     For bash, put this into ~/.bashrc: eval "$(chong completion bash)"; likewise for zsh. For fish: chong completion
     fish > ~/.config/fish/completions/chong.fish

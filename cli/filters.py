@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from chong.cli import candidates
 from chong.cli.values import read_moment, read_status, reads
 from chong.store.buckets import BucketPolicy, format_buckets, parse_buckets
 from chong.store.errors import ConfigurationError
@@ -23,9 +24,14 @@ _OPTIONS = (
         callback=reads(read_status),
         help=f"{', '.join(Status)}; more than one: any.",
     ),
-    click.option("--name", multiple=True, help="Task name; more than one: any of them."),
+    click.option(
+        "--name",
+        multiple=True,
+        help="Task name; more than one: any of them.",
+        shell_complete=candidates.names_everywhere(),
+    ),
     click.option("--tag", multiple=True, help="Tag; more than one: all of them."),
-    click.option("--node", help="Node that the task belongs to."),
+    click.option("--node", help="Node that the task belongs to.", shell_complete=candidates.nodes()),
     click.option("--key", help="Bucket key of the task."),
     click.option("--since", callback=reads(read_moment), help='Created in the last "2h", or since an ISO time (UTC).'),
 )

@@ -42,7 +42,7 @@ COMMANDS = {
     "completion": Entry(
         "chong.cli.completion",
         "completion",
-        "Print the script that completes commands, options, ids and names of tasks.",
+        "Print the script that completes commands, options, ids and names.",
     ),
 }
 WITHOUT_FILE = {"config", "completion"}

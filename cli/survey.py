@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import click
 
+from chong.cli import candidates
 from chong.cli.bucketrow import BucketRow, bucket_rows
 from chong.cli.definition import options_text
 from chong.cli.invocation import Invocation
@@ -170,7 +171,7 @@ def _node_cells(node: NodeRecord, declared: list[int] | None, hold: str | None) 
 
 
 @click.command()
-@click.option("--node", help="Only the definitions of this node.")
+@click.option("--node", help="Only the definitions of this node.", shell_complete=candidates.nodes())
 @json_option
 @click.pass_obj
 def tasks(call: Invocation, *, node: str | None, as_json: bool) -> None:
