@@ -155,7 +155,7 @@ def test_migrate_makes_the_tables_and_records_the_number_of_buckets(outside: Sup
         assert (checked.code, "store to be made" in checked.out) == (0, True), checked.err
         for _ in range(2):
             made = outside.cli("--num-buckets", "32", "migrate")
-            assert (made.code, made.out.partition(": ")[2]) == (0, "schema 3, 32 buckets\n"), made.err
+            assert (made.code, made.out.partition(": ")[2]) == (0, "schema 4, 32 buckets\n"), made.err
         other = outside.cli("--num-buckets", "64", "migrate")
         assert (other.code, "expected 32" in other.err) == (2, True)
         assert outside.cli("ps").code == 0
