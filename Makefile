@@ -8,7 +8,7 @@ CODE := $(ROOMS) tests docs/examples tools
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench docs lock clean
+.PHONY: help demo demo-cluster test check format bench docs lock clean
 
 help: ## Explain the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -25,6 +25,9 @@ build/links/chong: ## (the four packages under their import names, for type chec
 
 demo: $(VENV)/ready ## Run the main job on this machine's own Python library, with real processes and kills
 	$(BIN)/python -m docs.examples.demo
+
+demo-cluster: $(VENV)/ready ## Run three nodes on an embedded PostgreSQL, control them from outside, and lose one
+	$(BIN)/python -m docs.examples.cluster
 
 test: $(VENV)/ready ## Run every test, in parallel
 	$(BIN)/python -m pytest -n auto --dist worksteal -q

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from chong.cli.invocation import Invocation
     from chong.store.contract import TaskStore
+    from chong.store.model import NodeRecord
     from chong.store.states import Status
 
 PATIENCE = 1.0
@@ -125,13 +126,20 @@ def kept(found: "Callable[[TaskStore], Iterable[str | None]]") -> Complete:
     return _asked(look)
 
 
-def nodes(store: "TaskStore") -> "Iterable[str]":
-    return (node.node for node in store.nodes())
+def nodes(choose: "Callable[[NodeRecord], bool] | None" = None) -> Complete:
+    """Those that the store knows; `choose`: only some of them."""
 
+    def look(_: "Invocation", store: "TaskStore", incomplete: str) -> "Iterator[CompletionItem]":
+        from click.shell_completion import CompletionItem  # noqa: PLC0415
 
-def defined(store: "TaskStore") -> "Iterable[str]":
-    """Names of definitions, wherever they are."""
-    return (entry.name for entry in store.catalogue() if entry.options)
+        from chong.cli.render import escape  # noqa: PLC0415
+        from chong.cli.standing import state_of  # noqa: PLC0415
+
+        for node in store.nodes():
+            if node.node.startswith(incomplete) and (choose is None or choose(node)):
+                yield CompletionItem(node.node, help=escape(f"{state_of(node)} on {node.host}"))
+
+    return _asked(look)
 
 
 def tags(store: "TaskStore") -> "Iterable[str]":
@@ -142,6 +150,38 @@ def keys(store: "TaskStore") -> "Iterable[str | None]":
     from chong.store.query import TaskQuery  # noqa: PLC0415
 
     return (task.bucket_key for task in store.query(TaskQuery(limit=MOST)))
+
+
+def gone_nodes() -> Complete:
+    """Those that can be forgotten."""
+    return nodes(lambda node: not node.is_live)
+
+
+def held_targets(scope: str) -> Complete:
+    """Buckets, names or nodes that the store holds."""
+
+    def look(_: "Invocation", store: "TaskStore", incomplete: str) -> "Iterator[CompletionItem]":
+        from click.shell_completion import CompletionItem  # noqa: PLC0415
+
+        from chong.cli.render import escape  # noqa: PLC0415
+
+        for hold in store.holds().holds:
+            if hold.scope == scope and hold.target.startswith(incomplete):
+                yield CompletionItem(hold.target, help=escape(hold.text))
+
+    return _asked(look)
+
+
+def names_everywhere() -> Complete:
+    """Of the tasks that any node defines."""
+
+    def look(_: "Invocation", store: "TaskStore", incomplete: str) -> "Iterator[CompletionItem]":
+        from click.shell_completion import CompletionItem  # noqa: PLC0415
+
+        known = {entry.name for entry in store.catalogue() if entry.options}
+        return (CompletionItem(name) for name in sorted(known) if name.startswith(incomplete))
+
+    return _asked(look)
 
 
 def names(*, held: bool = False) -> Complete:

@@ -77,7 +77,7 @@ SHELLS: dict[str, type[ShellComplete]] = {"bash": _Bash, "zsh": _Zsh, "fish": _F
 @click.command()
 @click.argument("shell", type=click.Choice(list(SHELLS)))
 def completion(shell: str) -> None:
-    """Print the script that completes commands, options, ids and names of tasks.
+    """Print the script that completes commands, options, ids and names.
 
     For bash, put this into ~/.bashrc: eval "$(chong completion bash)"; likewise for zsh. For fish: chong completion
     fish > ~/.config/fish/completions/chong.fish

@@ -2,6 +2,7 @@
 
 import click
 
+from chong.cli import candidates
 from chong.cli.invocation import Invocation
 from chong.cli.option import issuer_option
 from chong.cli.shared_hold import Change, hold_targets
@@ -10,7 +11,7 @@ from chong.supervisor.exits import Exit
 
 
 @click.command()
-@click.argument("node", metavar="NODE")
+@click.argument("node", metavar="NODE", shell_complete=candidates.nodes())
 @click.option("--undo", is_flag=True, help="Let it start work again.")
 @click.option("--reason", help="Why; shown with the tasks that wait.")
 @click.option("--wait", is_flag=True, help="Wait until the node, if it is live, keeps to it.")

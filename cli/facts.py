@@ -35,7 +35,7 @@ def fact_lines(
         ("state", _state(task, standing, trail[-1].reason if trail else None, now)),
         ("attempt", [*_attempt(task, now), ("timeout", _lateness(task, trail))]),
         ("stop", [] if task.stop is None else _stop(task, task.stop)),
-        ("commands", [(command.action.value, _command(command)) for command in commands]),
+        ("commands", [(command.action.value, _command(command, standing)) for command in commands]),
         ("failure", _failure(task, memory_limit)),
     ]
     lines = sheet(groups, colour=colour)
@@ -151,14 +151,24 @@ def _missing(task: TaskSnapshot, final: str) -> str:
     return final if task.status.is_final else "not yet"
 
 
-def _command(command: Command) -> str:
+def _command(command: Command, standing: Standing) -> str:
     text = f"{stamp(command.issued_at)} by {command.issued_by}"
     if command.reason:
         text += f" ({command.reason})"
     if command.finished_at is not None:
         text += f": {command.outcome} {stamp(command.finished_at)}"
         return f"{text}, {command.detail}" if command.detail else text
-    return f"{text}: {'claimed by ' + command.claimed_by if command.claimed_by else 'not yet taken up'}"
+    if command.claimed_by:
+        return f"{text}: claimed by {command.claimed_by}"
+    return f"{text}: not yet taken up{_PENDING.get(standing.node_state, '')}"
+
+
+_PENDING = {
+    "down": ", the node acts on it when it is back",
+    "silent": ", the node acts on it when it is back",
+    "forgotten": ", chong reconcile judges the run and closes it",
+}
+"""Who will end a request that nobody can take up now, by what its node is."""
 
 
 def _failure(task: TaskSnapshot, memory_limit: str | None) -> list[Fact]:

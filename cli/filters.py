@@ -28,13 +28,13 @@ _OPTIONS = (
     click.option(
         "--name",
         multiple=True,
-        shell_complete=candidates.kept(candidates.defined),
+        shell_complete=candidates.names_everywhere(),
         help="Task name; more than one: any of them.",
     ),
     click.option(
         "--tag", multiple=True, shell_complete=candidates.kept(candidates.tags), help="Tag; more than one: all of them."
     ),
-    click.option("--node", shell_complete=candidates.kept(candidates.nodes), help="Node that the task belongs to."),
+    click.option("--node", shell_complete=candidates.nodes(), help="Node that the task belongs to."),
     click.option("--key", shell_complete=candidates.kept(candidates.keys), help="Bucket key of the task."),
     click.option("--since", callback=reads(read_moment), help='Created in the last "2h", or since an ISO time (UTC).'),
 )

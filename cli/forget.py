@@ -4,6 +4,7 @@ import uuid
 
 import click
 
+from chong.cli import candidates
 from chong.cli.invocation import Invocation
 from chong.cli.option import issuer_option, json_option
 from chong.cli.reach import reach
@@ -20,7 +21,7 @@ from chong.worker.options import NAME_LIMIT
 
 
 @click.command()
-@click.argument("node", metavar="NODE")
+@click.argument("node", metavar="NODE", shell_complete=candidates.gone_nodes())
 @click.option("--yes", is_flag=True, help="Needed: a task that is lost cannot be had back.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be lost.")
 @click.option("--reason", help="Why; kept with each task.")

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from chong.cli import candidates
+from chong.cli.candidates import Complete
 from chong.cli.invocation import Invocation
 from chong.cli.option import issuer_option
 from chong.cli.render import escape
@@ -19,9 +20,7 @@ from chong.supervisor.exits import Exit
 from chong.supervisor.submission import REASON_LIMIT, check_text
 from chong.worker.options import NAME_LIMIT
 
-_EVERYWHERE: tuple[Callable[..., Any], ...] = (
-    click.option("--bucket", "buckets", metavar="LIST", callback=reads(parse_buckets), help="These, on all nodes."),
-    click.option("--name", "named", metavar="NAME", multiple=True, help="This one, on all nodes; may be repeated."),
+_ALWAYS: tuple[Callable[..., Any], ...] = (
     click.option("--wait", is_flag=True, help="Wait until every live node keeps to it."),
     click.option(
         "--timeout", default="60s", show_default=True, callback=reads(read_duration), help="How long to wait."
@@ -31,17 +30,40 @@ _EVERYWHERE: tuple[Callable[..., Any], ...] = (
 )
 
 
-def _everywhere(function: Callable[..., Exit]) -> Callable[..., Any]:
-    """The options of what is held in the store."""
-    for add in reversed(_EVERYWHERE):
-        function = add(function)
-    return function
+def _everywhere(*, buckets: Complete | None, names: Complete) -> Callable[[Callable[..., Exit]], Callable[..., Any]]:
+    """The options of what is held in the store; `buckets` and `names` complete them."""
+    options = (
+        click.option(
+            "--bucket",
+            "buckets",
+            metavar="LIST",
+            callback=reads(parse_buckets),
+            help="These, on all nodes.",
+            shell_complete=buckets,
+        ),
+        click.option(
+            "--name",
+            "named",
+            metavar="NAME",
+            multiple=True,
+            help="This one, on all nodes; may be repeated.",
+            shell_complete=names,
+        ),
+        *_ALWAYS,
+    )
+
+    def add_all(function: Callable[..., Exit]) -> Callable[..., Any]:
+        for add in reversed(options):
+            function = add(function)
+        return function
+
+    return add_all
 
 
 @click.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=candidates.names())
 @click.option("--reason", help="Why; shown with the tasks that wait.")
-@_everywhere
+@_everywhere(buckets=None, names=candidates.names_everywhere())
 def hold(call: Invocation, *, names: tuple[str, ...], reason: str | None, **said: Any) -> Exit:
     """Let tasks wait: of a name on this node, of a bucket or a name on all.
 
@@ -56,7 +78,7 @@ def hold(call: Invocation, *, names: tuple[str, ...], reason: str | None, **said
 
 @click.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=candidates.names(held=True))
-@_everywhere
+@_everywhere(buckets=candidates.held_targets("bucket"), names=candidates.held_targets("name"))
 def unhold(call: Invocation, *, names: tuple[str, ...], **said: Any) -> Exit:
     """Let what was held start again.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from chong.cli.candidates import kept, nodes
+from chong.cli.candidates import nodes
 from chong.cli.lazy import Entry, LazyGroup
 from chong.supervisor.exits import Exit
 from chong.supervisor.keys import SHARED
@@ -38,13 +38,15 @@ COMMANDS = {
     "migrate": Entry("chong.cli.migrate", "migrate", "Make the store's tables, or bring them up to this version."),
     "reconcile": Entry("chong.cli.upkeep", "reconcile", "Call runs lost whose supervisor is dead."),
     "drain": Entry("chong.cli.drain", "drain", "Let a node start nothing more; what runs there goes on."),
-    "rebucket": Entry("chong.cli.rebucket", "rebucket", "Change the number of buckets, or show each change of it."),
+    "rebucket": Entry(
+        "chong.cli.rebucket", "rebucket", "Change the number of buckets; without NUMBER show each change of it."
+    ),
     "forget": Entry("chong.cli.forget", "forget", "Close the waiting work of a node that is gone for good."),
     "config": Entry("chong.cli.config", "config", "Check the configuration file, or show what each setting comes to."),
     "completion": Entry(
         "chong.cli.completion",
         "completion",
-        "Print the script that completes commands, options, ids and names of tasks.",
+        "Print the script that completes commands, options, ids and names.",
     ),
 }
 WITHOUT_FILE = {"config", "completion"}
@@ -69,7 +71,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     subcommand_metavar="COMMAND [ARGS]...",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
-@configured_by(SHARED.values(), {"node": kept(nodes)})
+@configured_by(SHARED.values(), {"node": nodes()})
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show it.")
 @click.pass_context
 def chong(ctx: click.Context, /, **said: Any) -> None:

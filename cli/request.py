@@ -127,9 +127,11 @@ def _silence(task: TaskSnapshot, node: NodeRecord | None) -> str:
     """The holder acts on requests; an operator should know when nobody does at the moment."""
     if task.status.is_final or (node is not None and node.is_live):
         return ""
-    if node is not None and node.ended_at is not None:
+    if node is None:
+        return escape(f"; node {task.node} was forgotten: chong reconcile judges the run, and closes the request")
+    if node.ended_at is not None:
         return escape(f"; node {task.node} is down and acts on it when it is back")
-    since = f" for {span(utc_now() - node.seen_at)}" if node is not None and node.seen_at is not None else ""
+    since = f" for {span(utc_now() - node.seen_at)}" if node.seen_at is not None else ""
     return escape(f"; node {task.node} has been silent{since} and acts on it when it is back")
 
 

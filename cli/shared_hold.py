@@ -1,7 +1,8 @@
 """Holds in the store: asking for them, and, when wanted, waiting until every live node keeps to them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 import click
 
@@ -20,6 +21,7 @@ from chong.store.model import HoldScope, SharedHold
 from chong.store.query import TaskQuery
 from chong.store.states import WAITING
 from chong.supervisor.exits import Exit
+from chong.supervisor.holds import EVERYTHING
 from chong.supervisor.nearest import suggestion
 from chong.supervisor.submission import REASON_LIMIT, check_text
 from chong.worker.options import NAME_LIMIT
@@ -63,6 +65,7 @@ def hold_targets(
         check_buckets(reached.policy, buckets)
         had = standing(reached.store)
         _check_known(reached.store, targets, had)
+        freed = _freed(reached.store, targets) if change.undo else {}
         for scope, target in targets:
             if change.undo:
                 revision = reached.store.lift_hold(scope, target)
@@ -72,7 +75,7 @@ def hold_targets(
         silent = _await(reached.store, targets, revision, change.timeout)
         now = standing(reached.store)
     for each in targets:
-        _tell(change, each, had.get(each), now.get(each), silent)
+        _tell(change, each, had.get(each), now.get(each), silent, freed.get(each, 0))
     return Exit.REFUSED if silent and change.timeout is not None else Exit.DONE
 
 
@@ -98,6 +101,20 @@ def _check_name(store: TaskStore, name: str) -> None:
     known = {entry.name for entry in store.catalogue()}
     if name not in known and not store.query(TaskQuery(names=frozenset({name}), statuses=WAITING, limit=1)):
         raise Refused(f"unknown task {name!r}; {suggestion(name, known, 'see chong tasks')}")
+
+
+def _freed(store: TaskStore, targets: Collection[Target]) -> dict[Target, int]:
+    """How many waiting tasks each of them keeps from starting that nothing else would keep."""
+    found = store.survey(still=timedelta(0))
+    own = {(entry.node, entry.name) for entry in found.catalogue if entry.hold}
+    others = {(hold.scope, hold.target) for hold in found.holds}.difference(targets)
+    freed = dict.fromkeys(targets, 0)
+    for work in found.work:
+        places = {(HoldScope.BUCKET, str(work.bucket)), (HoldScope.NAME, work.name), (HoldScope.NODE, work.node)}
+        stays = places & others or own & {(work.node, work.name), (work.node, EVERYTHING)}
+        for target in places.intersection(targets) if work.status in WAITING and not stays else ():
+            freed[target] += work.tasks
+    return freed
 
 
 def _await(store: TaskStore, targets: list[Target], revision: int, timeout: float | None) -> list[str]:
@@ -127,10 +144,12 @@ def _silent(store: TaskStore, targets: list[Target], revision: int) -> list[str]
 
 
 def _tell(
-    change: Change, target: Target, had: SharedHold | None, now: SharedHold | None, silent: Sequence[str]
+    change: Change, target: Target, had: SharedHold | None, now: SharedHold | None, silent: Sequence[str], freed: int
 ) -> None:
     who = escape(f"{target[0]} {target[1]}")
     text = escape(f": {now.text}") if now is not None else ""
+    if change.undo and now is None:
+        text = f", {freed} task{'' if freed == 1 else 's'} waiting for a slot"
     if change.undo and had is None:
         print(f"{who}: was not held")
     elif silent and change.timeout is not None:

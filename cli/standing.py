@@ -17,14 +17,19 @@ from chong.supervisor.task_state import FROZEN, UNKILLABLE
 class Standing:
     """Of one task. What is past and who is live, the store has judged by its own clock.
 
-    `lease_until`: the end of the lease that is past, None while it is not. `silent_since`: when the node was last
-    seen, where that is known. `hold`: why a waiting task does not start.
+    `lease_until`: the end of the lease that is past, None while it is not. `node_state`: the node in one word, as
+    `chong nodes` has it, and `forgotten` where that has it no more. `silent_since`: when the node was last seen, where
+    that is known. `hold`: why a waiting task does not start.
     """
 
     lease_until: datetime | None = None
-    node_is_live: bool = True
+    node_state: str = "live"
     silent_since: datetime | None = None
     hold: str | None = None
+
+    @property
+    def node_is_live(self) -> bool:
+        return self.node_state == "live"
 
     @property
     def lease_is_past(self) -> bool:
@@ -35,8 +40,8 @@ class Standing:
         return None if self.lease_until is None else f"lease past{_since(self.lease_until, now)}"
 
     def node_text(self, now: datetime) -> str | None:
-        """For how long the node has been silent, where it is."""
-        return None if self.node_is_live else f"node silent{_since(self.silent_since, now)}"
+        """That the node is not there, and since when, where that is so."""
+        return None if self.node_is_live else f"node {self.node_state}{_since(self.silent_since, now)}"
 
 
 UNKNOWN = Standing()
@@ -81,10 +86,19 @@ def _standing(
         return UNKNOWN
     return Standing(
         lease_until=lease_until,
-        node_is_live=node is not None and node.is_live,
+        node_state=state_of(node),
         silent_since=None if node is None else node.seen_at,
         hold=why_held(task) if task.status in WAITING else None,
     )
+
+
+def state_of(node: NodeRecord | None) -> str:
+    """One word; who has ended by itself is not missed."""
+    if node is None:
+        return "forgotten"
+    if node.ended_at is not None:
+        return "down"
+    return "live" if node.is_live else "silent"
 
 
 def mark_of(task: TaskSnapshot, standing: Standing, now: datetime) -> str | None:

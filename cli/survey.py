@@ -171,7 +171,7 @@ def _node_cells(node: NodeRecord, declared: list[int] | None, hold: str | None) 
 
 
 @click.command()
-@click.option("--node", shell_complete=candidates.kept(candidates.nodes), help="Only the definitions of this node.")
+@click.option("--node", help="Only the definitions of this node.", shell_complete=candidates.nodes())
 @json_option
 @click.pass_obj
 def tasks(call: Invocation, *, node: str | None, as_json: bool) -> None:

@@ -251,6 +251,28 @@ class LeaseRules(Rules):
         clock.advance(-3600)
         assert [run.id] == [task.id for task in store.expire([run.id], "event", actor="judge")]
 
+    def test_requests_for_a_lost_run_end(self, store: TaskStore, clock: SetClock) -> None:
+        """Its node may never come back to answer them; those for others stay open."""
+        run = stored_run(store)
+        clock.advance(31)
+        living = stored_run(store, 2)
+        for number, task in enumerate((run, living)):
+            store.submit_command(request(number, task))
+        store.expire([run.id, living.id], "event", actor="judge")
+        (closed,), (still_open,) = store.commands(run.id), store.commands(living.id)
+        assert (closed.outcome, closed.detail, closed.finished_at) == ("too_late", "the task is lost", clock.now)
+        assert still_open.finished_at is None
+
+    def test_a_request_for_what_has_ended_is_closed_at_once(self, store: TaskStore, clock: SetClock) -> None:
+        """Whoever asked had looked before the end; nobody is left to take it up."""
+        task = stored_end(store)
+        for _ in range(2):
+            store.submit_command(request(1, task))
+        (command,) = store.commands(task.id)
+        assert (command.outcome, command.detail) == ("too_late", "the task is succeeded")
+        assert command.finished_at == clock.now
+        assert store.claim_commands(NODE, TERM, lease=TTL) == []
+
     def test_expiring_again_gives_the_same_tasks(self, store: TaskStore, clock: SetClock) -> None:
         """After a lost answer nothing is lost twice."""
         run = stored_run(store)

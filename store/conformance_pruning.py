@@ -15,13 +15,16 @@ from chong.store.specimens import (
     START,
     TERM,
     SetClock,
+    moved,
     node_record,
+    put,
     request,
     stored_end,
     stored_queued,
     stored_run,
     term_record,
 )
+from chong.store.states import Status
 
 MINUTE = timedelta(minutes=1)
 NOW = timedelta(0)
@@ -100,8 +103,9 @@ class PruneRules(Rules):
 
     def test_a_command_that_was_answered_since_keeps_its_task(self, store: TaskStore, clock: SetClock) -> None:
         """Not only new rows count, but also what became of the old ones."""
-        task = stored_end(store, 1)
+        task = stored_run(store, 1)
         store.submit_command(request(1, task))
+        put(store, task, moved(task, Status.SUCCEEDED, ended_at=START))
         clock.advance(1)
         records = store.prunable(NOW)
         store.complete_command("command-1", "too_late")

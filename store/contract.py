@@ -195,15 +195,18 @@ class TaskStore(ABC):
     def expire(self, ids: Iterable[str], event_id: str, *, actor: str, reason: str | None = None) -> list[TaskSnapshot]:
         """Make those of `ids` whose lease is past `lost`, decided on the locked lease row; returns them.
 
-        Bumps the version, adds the transition, and ends the lease as a final save does. A repeated call
-        returns the same ones.
+        Bumps the version, adds the transition, and ends the lease as a final save does; open commands for the
+        task end as `too_late`. A repeated call returns the same ones.
         """
 
     # --- commands ----------------------------------------------------------------------------------------
 
     @abstractmethod
     def submit_command(self, command: Command) -> None:
-        """Store a request; one whose id is already there is done. Refused when there is no such task."""
+        """Store a request; one whose id is already there is done. Refused when there is no such task.
+
+        For a task that has ended it is stored as `too_late`: of requests for it none stays open.
+        """
 
     @abstractmethod
     def claim_commands(self, node: str, term: str, *, lease: timedelta, limit: int = 100) -> list[Command]:

@@ -188,7 +188,7 @@ class PostgresTaskStore(TableStore):
 
     def expire(self, ids: Iterable[str], event_id: str, *, actor: str, reason: str | None = None) -> list[TaskSnapshot]:
         values = {"ids": list(ids), "event_id": event_id, "actor": actor, "reason": reason, "lost": Status.LOST.value}
-        return self._handed("expire_lock", "expire", "expire_done", values=values)
+        return self._handed("expire_lock", "expire", "expire_commands", "expire_done", values=values)
 
     def _handed(self, *queries: str, values: Mapping[str, Any]) -> list[TaskSnapshot]:
         """Run them in one transaction; gives the tasks that the last one names."""

@@ -112,6 +112,7 @@ class SqliteTables(TableStore):
                 db.execute(self._queries["expire_task"], end)
                 db.execute(self._queries["save_transition"], step)
                 db.execute(self._queries["save_end_lease"], {"id": row["id"]})
+            db.execute(self._queries["expire_commands"], values | {"now": now})
             return self._done(db, "expire_done", values)
 
     def submit_command(self, command: Command) -> None:
@@ -119,7 +120,7 @@ class SqliteTables(TableStore):
         with self._writing() as db:
             if db.execute(self._queries["submit_command_done"], columns).fetchone() is not None:
                 return
-            if db.execute(self._queries["submit_command"], columns).rowcount == 0:
+            if db.execute(self._queries["submit_command"], columns | {"now": self._now()}).rowcount == 0:
                 raise Refused(f"no task {command.task_id}: nothing to {command.action}")
 
     def claim_commands(self, node: str, term: str, *, lease: timedelta, limit: int = 100) -> list[Command]:

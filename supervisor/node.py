@@ -82,6 +82,7 @@ class Node:
     def take_in(self, state: TaskState, effects: list[e.Effect]) -> None:
         """A task that the store had before this term."""
         self._outbox.know_stored(state.task.id, state.task.version)
+        self.tasks.mark_stored(state.task.id)  # a former term may have died before it could
         self.tasks.add(state, effects)
 
     def drop(self, task: TaskSnapshot) -> None:
@@ -89,7 +90,7 @@ class Node:
         self.tasks.drop_files(task)
 
     def complain_of_store(self, task_id: str) -> None:
-        """The store does not know a task that has run here: it is not run again behind anybody's back."""
+        """The store does not know a task that it has had, or that has run here: it is not run behind anybody's back."""
         self._log.error("store_went_back", task=task_id, accepted="its submission is kept, and left alone")
 
     def complain_of_survivor(self, pid: int) -> None:

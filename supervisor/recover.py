@@ -48,6 +48,8 @@ class Scene:
     served: frozenset[tuple[str, int]]
     silent: frozenset[int]
     accepted: Mapping[str, Submission]
+    stored: frozenset[str]
+    """Of the accepted ones those that the store has had."""
 
 
 @dataclass(slots=True)
@@ -76,7 +78,8 @@ class Findings:
     unsaved: list[Submission] = field(default_factory=list)
     """Accepted, and not in the store yet."""
     forgotten: list[str] = field(default_factory=list)
-    """Accepted and begun here, but unknown to the store: it was replaced by an older or an empty one."""
+    """Accepted, and begun here or once in the store, which does not know it now: others ended and pruned it while the
+    node was away, or the store was replaced by an older or an empty one."""
     ended: list[TaskSnapshot] = field(default_factory=list)
     """Accepted, and final in the store."""
     survivors: list[int] = field(default_factory=list)
@@ -233,8 +236,9 @@ def _sort_accepted(store: TaskStore, scene: Scene, findings: Findings, tasks: Ma
     known = {task.id: task for task in all_tasks(store, TaskQuery(ids=frozenset(absent)))} if absent else {}
     for task_id, submission in absent.items():
         found = known.get(task_id)
-        if found is None and scene.paths.log_of(f"{task_id}.1").exists():
-            findings.forgotten.append(task_id)  # it would run a second time
+        has_begun = scene.paths.log_of(f"{task_id}.1").exists()
+        if found is None and (task_id in scene.stored or has_begun):
+            findings.forgotten.append(task_id)  # it would run a second time, or although it was called `lost`
         elif found is None:
             findings.unsaved.append(submission)
         elif found.status.is_final:

@@ -29,6 +29,13 @@ class Spool:
         """From here on the submission survives the supervisor."""
         self._accepted.keep(submission)
 
+    def mark_stored(self, task_id: str) -> None:
+        """The store has had the task: should it not know it any more one day, it is not to be run."""
+        self._accepted.mark_stored(task_id)
+
+    def was_stored(self, task_id: str) -> bool:
+        return self._accepted.was_stored(task_id)
+
     def params(self, task_id: str) -> dict[str, Any]:
         """The parameters of an accepted task; OSError, ValueError or ConfigurationError when they cannot be read."""
         return self._accepted.params(task_id)

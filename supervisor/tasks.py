@@ -134,10 +134,19 @@ class Tasks:
         state = self._states.get(task_id)
         if state is None:
             return
+        if state.stored_version == 0:
+            self.mark_stored(task_id)
         self.processes.pop_stored(state.task.run, version)
         state = self.feed(task_id, e.Stored(version), f"{task_id}.stored.{version}")
         if state is None or state.phase is Phase.IDLE:
             self.unlease(task_id)
+
+    def mark_stored(self, task_id: str) -> None:
+        """Say on this node's disk that the store has the task."""
+        try:
+            self._spool.mark_stored(task_id)
+        except OSError as error:
+            self._log.error("stored_not_marked", task=task_id, error=str(error))
 
     def keep_state(self, task_id: str, text: str) -> None:
         try:

@@ -276,6 +276,7 @@ class Term:
             served=frozenset((term, each.generation.number) for each in found for term in each.generation.served),
             silent=locked_generations(paths) - {each.generation.number for each in found},
             accepted={submission.id: submission for submission in submissions},
+            stored=frozenset(each.id for each in submissions if self._spool.was_stored(each.id)),
         )
 
     def _term_record(self, lock: NodeLock) -> TermRecord:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from docs.examples.archive_tasks import LIBRARY, packages
-from docs.examples.shell import Shell, UnexpectedError, say, wait_until
+from docs.examples.shell import Shell, UnexpectedError, expect, interrupt_by_signals, say, wait_until
 
 OUTPUT = Path.cwd() / "demo-output"
 ARCHIVES = OUTPUT / "archives"
@@ -78,7 +78,7 @@ class Demo:
         wait_until("the patient task says who it is", lambda: self._task("patient")["progress"])
         self.shell.run(f"chong pause {self.ids['patient']} --wait --reason 'the kill comes'")
         self.patient_before = self._task("patient")
-        _expect("the patient task", self.patient_before["status"], "paused")
+        expect("the patient task", self.patient_before["status"], "paused")
 
     def archive(self, names: list[str], more: str = "") -> None:
         self.shell.run_each(f"chong submit archive.package --key $it -p output={ARCHIVES}{more}", names)
@@ -97,7 +97,7 @@ class Demo:
         wait_until("the new term holds the task", lambda: self._task("patient")["lease_owner"] != before["lease_owner"])
         now = self._task("patient")
         facts = ("status", "attempt", "started_at")
-        _expect("the patient task after the kill", [now[fact] for fact in facts], [before[fact] for fact in facts])
+        expect("the patient task after the kill", [now[fact] for fact in facts], [before[fact] for fact in facts])
         self.shell.run("chong ps")
 
     def resume_the_patient_one(self) -> None:
@@ -105,7 +105,7 @@ class Demo:
         before = self.patient_before["progress"]
         wait_until("the patient task counts on", lambda: self._task("patient")["progress"]["done"] > before["done"])
         now = self._task("patient")
-        _expect("the patient task's process", now["progress"]["message"], before["message"])
+        expect("the patient task's process", now["progress"]["message"], before["message"])
         say(f"# still {now['progress']['message']}, attempt {now['attempt']}: it never noticed.")
 
     def stop_the_endless_ones(self) -> None:
@@ -127,34 +127,34 @@ class Demo:
     def check_everything(self, names: list[str]) -> None:
         self._check_the_difficult_ones()
         written, verified = self._outcomes("archive.package"), self._outcomes("archive.verify")
-        _expect("the archived packages", sorted(written), sorted(names))
+        expect("the archived packages", sorted(written), sorted(names))
         for facts in ("files", "bytes"):
             sums = [sum(outcome[facts] for outcome in outcomes.values()) for outcomes in (written, verified)]
-            _expect(f"{facts} read back", sums[1], sums[0])
+            expect(f"{facts} read back", sums[1], sums[0])
             say(f"# {facts}: {sums[0]:,} archived, {sums[1]:,} verified")
 
     def _check_the_difficult_ones(self) -> None:
         segfault, stubborn, patient = (self._task(name) for name in ("segfault", "stubborn", "patient"))
-        _expect("the segfault", (segfault["status"], segfault["failure"]["kind"]), ("failed", "crashed"))
-        _expect("the segfault's signal", segfault["exit_signal"], signal.SIGSEGV)
-        _expect("the stubborn task", (stubborn["status"], stubborn["forced"]), ("stopped", True))
-        _expect("the patient task", (patient["status"], patient["forced"]), ("stopped", False))
-        _expect("the patient task's attempts", patient["attempt"], 1)
+        expect("the segfault", (segfault["status"], segfault["failure"]["kind"]), ("failed", "crashed"))
+        expect("the segfault's signal", segfault["exit_signal"], signal.SIGSEGV)
+        expect("the stubborn task", (stubborn["status"], stubborn["forced"]), ("stopped", True))
+        expect("the patient task", (patient["status"], patient["forced"]), ("stopped", False))
+        expect("the patient task's attempts", patient["attempt"], 1)
         path = [row["to"] for row in self.shell.look(f"chong history {self.ids['patient']}")]
         whole = "queued starting running pausing paused running stopping stopping stopped"
-        _expect("the patient task's history", " ".join(path), whole)
+        expect("the patient task's history", " ".join(path), whole)
 
     def _outcomes(self, name: str) -> dict[str, Any]:
         tasks = self._tasks(f"--all --name {name}")
         for task in tasks:
-            _expect(f"{name} of {task['bucket_key']}", (task["status"], task["attempt"]), ("succeeded", 1))
+            expect(f"{name} of {task['bucket_key']}", (task["status"], task["attempt"]), ("succeeded", 1))
         return {task["bucket_key"]: task["outcome"] for task in tasks}
 
     def stop_supervisor(self) -> None:
         assert self.supervisor is not None
         say(f"\n$ kill {self.supervisor.pid}; wait")
         self.supervisor.terminate()
-        _expect("the supervisor's exit code", self.supervisor.wait(timeout=20), 0)
+        expect("the supervisor's exit code", self.supervisor.wait(timeout=20), 0)
         wait_until("every process is gone", lambda: not self.shell.processes(), 10)
 
     def _task(self, name: str) -> dict[str, Any]:
@@ -173,18 +173,8 @@ class Demo:
         wait_until(f"demo.{name} is {status}", lambda: self._task(name)["status"] == status)
 
 
-def _expect(what: str, found: object, expected: object) -> None:
-    if found != expected:
-        raise UnexpectedError(f"{what}: expected {expected!r}, got {found!r}")
-
-
-def _interrupt(number: int, _frame: object) -> None:
-    raise SystemExit(128 + number)
-
-
 def main() -> int:
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _interrupt)
+    interrupt_by_signals()
     shutil.rmtree(OUTPUT, ignore_errors=True)
     ARCHIVES.mkdir(parents=True)
     with tempfile.TemporaryDirectory(prefix="chong-demo-", ignore_cleanup_errors=True) as state:

@@ -9,14 +9,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 PR_SET_CHILD_SUBREAPER = 36
-PAUSE_BETWEEN_LOOKS = 0.05
+PAUSE_BETWEEN_LOOKS = 0.1
 SHOWN_OF_A_LOOP = 3
 
 
@@ -39,7 +39,7 @@ class Shell:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("CHONG_")}
         self._environment = {"COLUMNS": "120", **inherited, "PATH": path, **variables}
         for name, value in variables.items():
-            say(f"$ export {name}={value}")
+            say(f"$ export {name}={shlex.quote(value)}")
 
     def run(self, line: str, *, code: int = 0) -> str:
         """Show and run one command; its exit code must be `code`."""
@@ -57,11 +57,11 @@ class Shell:
             say(f"... and {len(texts) - SHOWN_OF_A_LOOP} more ids")
         return texts
 
-    def look(self, line: str) -> Any:
-        """What the command says as JSON, without showing it; None when it fails."""
+    def look(self, line: str, *codes: int) -> Any:
+        """What the command says as JSON, without showing it; None when it ends with another code than 0 and `codes`."""
         found = self._start([*shlex.split(line), "--json"])
         text, _ = found.communicate()
-        return json.loads(text) if found.returncode == 0 else None
+        return json.loads(text) if found.returncode in {0, *codes} else None
 
     def start(self, line: str, log: Path) -> subprocess.Popen[str]:
         """Show a command and leave it running in the background."""
@@ -102,6 +102,29 @@ class Shell:
                     process.send_signal(number)
             with contextlib.suppress(UnexpectedError):
                 wait_until("every process is gone", lambda: not self.processes(), limit)
+
+
+def expect(what: str, found: object, expected: object) -> None:
+    if found != expected:
+        raise UnexpectedError(f"{what}: expected {expected!r}, got {found!r}")
+
+
+def expect_in(what: str, part: object, whole: Container[Any]) -> None:
+    if part not in whole:
+        raise UnexpectedError(f"{what}: expected {part!r} in it, got {whole!r}")
+
+
+def interrupt_by_signals() -> None:
+    """A demo that is told to end cleans up as it does after an error."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _interrupt)
+
+
+def _interrupt(number: int, _frame: object) -> None:
+    # The next one would break the clean-up off: a terminal and `timeout` send theirs to whole process groups.
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, signal.SIG_IGN)
+    raise SystemExit(128 + number)
 
 
 def wait_until(what: str, condition: Callable[[], Any], limit: float = 45.0) -> Any:

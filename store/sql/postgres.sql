@@ -461,6 +461,13 @@ UPDATE tasks AS t SET
     last_heartbeat_at = j.heartbeat_at, progress = j.progress, usage = j.usage, flags = '[]'
 FROM judged AS j WHERE t.id = j.id
 
+-- name: expire_commands
+-- The end of what was asked of them: their node may be gone, and nobody would ever take it up. A statement of its own,
+-- so that it sees what was asked for while the tasks were waited for.
+UPDATE commands SET finished_at = {now}, outcome = 'too_late', detail = 'the task is lost'
+WHERE finished_at IS NULL AND task_id = ANY(:ids::uuid[])
+    AND task_id IN (SELECT id FROM tasks WHERE id = ANY(:ids::uuid[]) AND status = :lost)
+
 -- name: expire_done
 -- The tasks of a list that an event made lost, as they stand.
 {snapshot}
@@ -471,14 +478,20 @@ WHERE t.id IN (
 ORDER BY t.id
 
 -- name: submit_command
--- A request for a task that exists, and the node's bell; one that is there already is left alone. Gives whether the
--- task exists.
+-- A request for a task that exists, and the node's bell; one that is there already is left alone, and one for a task
+-- that has ended is closed at once. Gives whether the task exists. Whoever ends the task at this moment is waited for.
 WITH task AS (
-    SELECT id, node FROM tasks WHERE id = :task_id::uuid FOR KEY SHARE
+    SELECT id, node, CASE WHEN status IN ({final}) THEN status END AS ended
+    FROM tasks WHERE id = :task_id::uuid FOR SHARE
 ),
 asked AS (
-    INSERT INTO commands (id, task_id, node, action, issued_by, issued_at, reason)
-    SELECT :id, task.id, task.node, :action, :issued_by, :issued_at, :reason FROM task
+    INSERT INTO commands (id, task_id, node, action, issued_by, issued_at, reason, finished_at, outcome, detail)
+    SELECT
+        :id, task.id, task.node, :action, :issued_by, :issued_at, :reason,
+        CASE WHEN task.ended IS NOT NULL THEN {now} END,
+        CASE WHEN task.ended IS NOT NULL THEN 'too_late' END,
+        'the task is ' || task.ended
+    FROM task
     ON CONFLICT (id) DO NOTHING
 )
 SELECT pg_notify('chong_' || left(encode(sha256(convert_to(task.node, 'UTF8')), 'hex'), 40), '')::text AS rung FROM task

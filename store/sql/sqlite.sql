@@ -321,15 +321,26 @@ UPDATE tasks SET
     )
 WHERE id = :id
 
+-- name: expire_commands
+-- The end of what was asked of them: their node may be gone, and nobody would ever take it up.
+UPDATE commands SET finished_at = :now, outcome = 'too_late', detail = 'the task is lost'
+WHERE finished_at IS NULL
+    AND task_id IN (SELECT id FROM tasks WHERE id IN (SELECT value FROM json_each(:ids)) AND status = :lost)
+
 -- name: expire_done
 -- The tasks of a list that an event made lost.
 SELECT task_id FROM transitions
 WHERE event_id = :event_id AND target = :lost AND task_id IN (SELECT value FROM json_each(:ids))
 
 -- name: submit_command
--- A request for a task that exists.
-INSERT INTO commands (id, task_id, node, action, issued_by, issued_at, reason)
-SELECT :id, t.id, t.node, :action, :issued_by, :issued_at, :reason FROM tasks AS t WHERE t.id = :task_id
+-- A request for a task that exists; one for a task that has ended is closed at once.
+INSERT INTO commands (id, task_id, node, action, issued_by, issued_at, reason, finished_at, outcome, detail)
+SELECT
+    :id, t.id, t.node, :action, :issued_by, :issued_at, :reason,
+    CASE WHEN t.status IN ({final}) THEN :now END,
+    CASE WHEN t.status IN ({final}) THEN 'too_late' END,
+    CASE WHEN t.status IN ({final}) THEN 'the task is ' || t.status END
+FROM tasks AS t WHERE t.id = :task_id
 
 -- name: submit_command_done
 -- Whether a request is already there.

@@ -58,7 +58,10 @@ def test_a_held_bucket_waits_on_its_node_and_the_others_go_on(fleet: Enter, outs
     assert one.end_of(one.submit("noop", key=key_of(POLICY.bucket_of(ONE) + 1, 31))).status is S.SUCCEEDED
     assert one.task(held).status is S.QUEUED
     assert marked(outside, held)
-    assert done(outside, "unhold", "--bucket", bucket, "--wait") == f"bucket {bucket}: released\n"
+    assert (
+        done(outside, "unhold", "--bucket", bucket, "--wait")
+        == f"bucket {bucket}: released, 1 task waiting for a slot\n"
+    )
     assert one.end_of(held).status is S.SUCCEEDED
 
 
@@ -99,6 +102,40 @@ def test_forgotten_work_is_lost_and_never_run_when_its_node_comes_back(fleet: En
     assert one.trail(waiting) == [S.QUEUED, S.LOST]
     assert one.moment(waiting, S.LOST).actor == "olga"
     assert not (one.state / "accepted" / f"{waiting}.json").exists()
+
+
+def test_forgotten_and_pruned_work_is_never_run_when_its_node_comes_back(fleet: Enter, outside: Supervised):
+    """Nor at its second return, when the store knows the node again; what it had accepted is kept and told."""
+    one = fleet(*named("one", "0-31"))
+    done(outside, "drain", "one", "--wait")
+    waiting = one.submit("noop", key=ONE)
+    kill_all_of(one)
+    wait_for_silence(outside, "one")
+    done(outside, "forget", "one", "--yes")
+    done(outside, "prune", "--older-than", "0", "--yes")
+    assert outside.store.get(waiting) is None
+    for returned in (1, 2):
+        one.start(*named("one", "0-31"))
+        assert one.end_of(one.submit("noop", key=ONE)).status is S.SUCCEEDED
+        assert [event["task"] for event in one.events("store_went_back")] == [waiting] * returned
+        assert outside.store.get(waiting) is None
+        assert one.terminate() == 0
+    assert (one.state / "accepted" / f"{waiting}.json").exists()
+
+
+def test_requests_end_when_the_run_of_a_forgotten_node_is_judged(fleet: Enter, outside: Supervised):
+    """That is before its node returns, if it ever does."""
+    one = fleet(*named("one", "0-31"))
+    running = one.begun("until", key=ONE, path=str(one.root / "open"))
+    kill_all_of(one)
+    wait_for_silence(outside, "one")
+    done(outside, "stop", running)
+    done(outside, "forget", "one", "--yes")
+    assert "was forgotten: chong reconcile judges the run" in done(outside, "stop", running)
+    assert [row.finished_at for row in outside.store.commands(running)] == [None, None]
+    done(outside, "reconcile")
+    assert outside.task(running).status is S.LOST
+    assert [row.outcome for row in outside.store.commands(running)] == ["too_late", "too_late"]
 
 
 def test_what_is_asked_of_a_node_that_is_down_is_done_when_it_is_back(fleet: Enter, outside: Supervised):

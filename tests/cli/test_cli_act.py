@@ -205,6 +205,24 @@ def test_a_silent_node_is_named(world: World, chong):
     )
 
 
+def test_a_pending_request_says_who_will_end_it(world: World, chong):
+    """Its node, when it is back; or whoever judges the run of a node that was forgotten. Waiting says so as well."""
+    with world.ago(60):
+        world.add_node("node-b", None)
+    task = world.add(node="node-b")
+    told = chong("stop", task.id, "--wait", "--timeout", "0.1s")
+    assert (told.code, told.out) == (1, "")
+    asked, late = told.err.splitlines()
+    assert asked.endswith("and acts on it when it is back")
+    assert late.endswith("stop not in effect after 0.1s, now running; the request stands")
+    assert "not yet taken up, the node acts on it when it is back" in chong("show", task.id).out
+    assert chong("forget", "node-b", "--yes").code == 0
+    assert chong("stop", task.id).out.endswith(
+        "; node node-b was forgotten: chong reconcile judges the run, and closes the request\n"
+    )
+    assert "not yet taken up, chong reconcile judges the run and closes it" in chong("show", task.id).out
+
+
 @pytest.mark.parametrize("action", list(Action))
 @pytest.mark.parametrize("status", [S.SUCCEEDED, S.LOST, S.CANCELLED])
 def test_what_has_ended_cannot_be_asked(world: World, chong, action, status):

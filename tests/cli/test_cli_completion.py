@@ -21,7 +21,7 @@ from chong.cli.find import TAIL
 from chong.cli.request import default_issuer
 from chong.store import open as open_module
 from chong.store.errors import StoreUnavailable
-from chong.store.model import CatalogueEntry
+from chong.store.model import CatalogueEntry, HoldScope, SharedHold
 
 ASK = {
     "bash": 'eval "$(chong completion bash)"; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); '
@@ -209,6 +209,23 @@ def test_names_are_those_that_the_command_could_take(node: World):
     assert offered(node, "hold", "report", "r") == []
     assert offered(node, "unhold", "") == ["billing.charge"]
     assert offered(node, "submit", "", CHONG_NODE="node-b") == []
+
+
+def test_nodes_and_what_is_held_are_offered(node: World):
+    """What can be drained, forgotten, filtered by; and of holds in the store those that there are."""
+    with node.ago(120):
+        node.add_node("node-c", None)
+    nodes = ["node-a", "node-b", "node-c"]
+    known = [each.node for each in node.store.nodes()]
+    assert set(known) <= set(nodes)
+    lines = (["drain", ""], ["ps", "--node", ""], ["tasks", "--node", ""])
+    assert [sorted(offered(node, *line)) for line in lines] == [known] * 3
+    assert offered(node, "forget", "") == ["node-c"]
+    assert offered(node, "unhold", "--bucket", "") == offered(node, "unhold", "--name", "") == []
+    for scope, target in ((HoldScope.BUCKET, "7"), (HoldScope.NAME, "report"), (HoldScope.NODE, "node-c")):
+        node.store.place_hold(SharedHold(scope=scope, target=target, by="olga"))
+    assert (offered(node, "unhold", "--bucket", ""), offered(node, "unhold", "--name", "")) == (["7"], ["report"])
+    assert offered(node, "hold", "--name", "bill") == ["billing.charge", "billing.sync"]
 
 
 def test_the_store_is_the_one_that_stands_on_the_line(node: World, tmp_path: Path):

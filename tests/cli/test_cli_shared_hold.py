@@ -34,7 +34,9 @@ def test_a_bucket_is_held_with_who_and_why(two: World, chong):
     answer(two, "node-a", "node-b")
     chong("hold", "--bucket", "7-8", "--as", "eve")
     assert [(hold.target, hold.by) for hold in two.store.holds().holds] == [("7", "olga"), ("8", "eve")]
-    assert chong("unhold", "--bucket", "7,9").out == "bucket 7: release requested\nbucket 9: was not held\n"
+    assert chong("unhold", "--bucket", "7,9").out == (
+        "bucket 7: release requested, 0 tasks waiting for a slot\nbucket 9: was not held\n"
+    )
     assert [hold.target for hold in two.store.holds().holds] == ["8"]
 
 
@@ -53,6 +55,22 @@ def test_waiting_for_a_hold_names_who_has_not_answered(two: World, chong):
     late = chong("unhold", "--name", "mail", "--wait", "--timeout", "0.1s")
     assert (late.code, late.out) == (1, "")
     assert "no word from node-a, node-b; the request stands" in late.err
+
+
+def test_a_release_says_how_many_tasks_it_lets_go(two: World, chong):
+    """Of those that nothing else keeps: no other hold in the store, and none of their node's own."""
+    for name in ("mail", "mail", "other"):
+        two.add(name, S.QUEUED)
+    two.add("mail", S.QUEUED, node="node-b")
+    chong("hold", "--name", "mail", "--name", "other")
+    chong("drain", "node-b")
+    held = CatalogueEntry(node="node-a", name="other", module="m", hold="by olga")
+    two.store.publish_catalogue("node-a", [held])
+    answer(two, "node-a", "node-b")
+    told = chong("unhold", "--name", "mail", "--name", "other").out.splitlines()
+    assert [line.partition(", ")[2] for line in told] == ["2 tasks waiting for a slot", "0 tasks waiting for a slot"]
+    answer(two, "node-a", "node-b")
+    assert chong("drain", "node-b", "--undo").out.endswith(", 1 task waiting for a slot\n")
 
 
 @pytest.mark.parametrize("command", ["hold", "unhold"])
@@ -120,7 +138,7 @@ def test_a_drained_node_is_shown_as_such(two: World, chong):
     assert again.code == 1, "the revision has risen"
     answer(two, "node-a")
     told = chong("drain", "node-a", "--undo")
-    assert (told.code, told.out) == (0, "node node-a: end of the drain requested\n")
+    assert (told.code, told.out) == (0, "node node-a: end of the drain requested, 0 tasks waiting for a slot\n")
     assert "drained" not in chong("nodes").out
     assert chong("drain", "node-a", "--undo").out == "node node-a: was not held\n"
 

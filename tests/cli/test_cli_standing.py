@@ -49,9 +49,9 @@ def test_a_silent_node_is_told(world: World, chong):
     assert "silent" not in chong("show", ended.id).out
 
 
-def test_a_node_that_the_store_does_not_know_is_silent(world: World, chong):
-    """It has never been seen, so since when is not said."""
-    assert "running (node silent)" in shown(chong, world.add(node="node-x"))
+def test_a_node_that_the_store_does_not_know_was_forgotten(world: World, chong):
+    """Since when is not said: nothing is known of it."""
+    assert "running (node forgotten)" in shown(chong, world.add(node="node-x"))
 
 
 def test_the_gravest_mark_is_shown(world: World, chong):

@@ -31,9 +31,10 @@ def unit_lines() -> Iterator[str]:
 
 
 def demo_lines() -> Iterator[str]:
-    """The demo's commands, from its source."""
-    text = (ROOT / "docs" / "examples" / "demo.py").read_text()
-    yield from re.findall(r'f?"(chong [a-z]+[^"]*)"', text)
+    """The demos' commands, from their source."""
+    for name in ("demo", "cluster"):
+        text = (ROOT / "docs" / "examples" / f"{name}.py").read_text()
+        yield from re.findall(r'f?"(chong (?:[a-z]|-)[^"]*)"', text)
 
 
 @cache

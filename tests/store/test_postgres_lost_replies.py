@@ -121,6 +121,8 @@ def prune_traces(store, address):
 @case
 def upkeep(store, address):
     month = Month.of(datetime.now(UTC)).next.table
+    store.nodes()  # the tables are there
+    execute(address, f"DROP TABLE {month}")
 
     def check(_):
         with psycopg.connect(address) as connection:
@@ -269,6 +271,19 @@ def record_num_buckets(store, address):
     return lambda: store.record_num_buckets(8), check
 
 
+@case
+def rebucket(store, address):
+    store.record_num_buckets(64)
+    task = stored_queued(store, bucket_key="acme", bucket=0)
+
+    def check(done):
+        expect((done.before, done.after, done.waiting, done.moved), (64, 96, 1, 1))
+        expect(len(store.rebucketings()), 1)
+        expect([note.kind for note in store.notes(task.id)], ["rebucketed"])
+
+    return lambda: store.rebucket(96, "rebucket.1", actor="olga"), check
+
+
 # --- holds, and nodes that are gone ----------------------------------------------------------------------------
 
 
@@ -367,6 +382,7 @@ LOOKS: dict[str, Callable[[TaskStore], Any]] = {
     "deployment": lambda store: store.deployment(),
     "holds": lambda store: store.holds(),
     "changed_holds": lambda store: store.changed_holds(None),
+    "rebucketings": lambda store: store.rebucketings(),
     "survey": lambda store: store.survey(still=TTL),
     "alerts": lambda store: store.alerts(),
 }

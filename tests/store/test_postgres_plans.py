@@ -25,7 +25,7 @@ STATEMENTS = {
     "show": 7,
     "history": 3,
     "buckets": 9,
-    "reconcile": 6,
+    "reconcile": 7,
     "doctor": 10,
     "the check of a minute": 16,
     "claim_commands": 2,

@@ -94,6 +94,7 @@ def scene(tmp_path, **facts):
         "served": frozenset(),
         "silent": frozenset(),
         "accepted": {},
+        "stored": frozenset(),
     }
     return Scene(**(plain | facts))
 
@@ -447,6 +448,12 @@ class TestWhatIsOver:
         paths.log_of(f"{task_id(1)}.1").touch()
         accepted = {task_id(n): Submission(name="n", id=task_id(n)) for n in (1, 2)}
         findings = find(store, scene(tmp_path, accepted=accepted))
+        assert ([task_id(1)], [task_id(2)]) == (findings.forgotten, [s.id for s in findings.unsaved])
+
+    def test_work_that_the_store_had_and_has_no_more_is_not_run(self, store, tmp_path):
+        """It was called lost and pruned while the node was away; what never reached the store is handed to it."""
+        accepted = {task_id(n): Submission(name="n", id=task_id(n)) for n in (1, 2)}
+        findings = find(store, scene(tmp_path, accepted=accepted, stored=frozenset({task_id(1)})))
         assert ([task_id(1)], [task_id(2)]) == (findings.forgotten, [s.id for s in findings.unsaved])
 
     def test_another_living_node_of_the_same_name_is_refused(self, store, tmp_path):

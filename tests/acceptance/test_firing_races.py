@@ -1,0 +1,69 @@
+"""Two real supervisors that own the same buckets race for each firing, and one of them is killed at its claim."""
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+import psycopg
+from node_bench import Supervised, wait_until
+
+Enter = Callable[..., Supervised]
+KILLER = (sys.executable, str(Path(__file__).with_name("killed_at_claim.py")), "20")
+OFTEN = ("--tasks", "node_often")
+PATIENCE = 90.0
+"""Seconds; whoever wakes first at an instant may claim all of it, so one of them can lose for long."""
+Instant = tuple[str, str]
+
+
+def runs(*nodes: Supervised) -> Counter[Instant]:
+    """How many times user code ran for each instant and key: the id of a scheduled task begins with its instant."""
+    entries = [entry for node in nodes for entry in node.journal("begin")]
+    return Counter((entry["id"][:13], entry["key"]) for entry in entries)
+
+
+def claims(node: Supervised) -> dict[Instant, str]:
+    """Who has claimed each instant."""
+    with psycopg.connect(str(node.address)) as connection:
+        rows = connection.execute("SELECT planned, key, node FROM firings WHERE name = 'often'").fetchall()
+    return {(id_head(planned), key): owner for planned, key, owner in rows}
+
+
+def test_each_firing_runs_once_though_one_owner_is_killed_at_its_claim(fleet: Enter):
+    """The claim that it died with is taken by nobody else and does not run: at most once. All others do, once each."""
+    one = fleet("--node", "one", *OFTEN)
+    two = fleet("--node", "two", *OFTEN, within=KILLER)
+    assert wait_until(lambda: two.supervisor.poll() is not None, "the kill at the claim", PATIENCE)
+    two.start("--node", "two", *OFTEN)
+    before = len(two.journal("begin"))
+    wait_until(lambda: len(two.journal("begin")) >= before + 20, "two in the race again", PATIENCE)
+    wait_until(lambda: sum(runs(one, two).values()) >= 150, "many firings", PATIENCE)
+    for node in (one, two):
+        assert node.terminate() == 0
+    ran, claimed = runs(one, two), claims(one)
+    assert [instant for instant, count in ran.items() if count > 1] == []
+    assert set(ran) <= set(claimed)
+    assert set(claimed.values()) == {"one", "two"}
+    # A claim whose answer came behind the next instant, or behind the drain, is not used either, and that is told.
+    unrun = {instant for instant in claimed if instant not in ran and not is_stored(one, instant)}
+    silent = unrun - told(one) - told(two)
+    assert [claimed[instant] for instant in silent] == ["two"]
+
+
+def told(node: Supervised) -> set[Instant]:
+    """What its log says that it did not run."""
+    events = [*node.events("firing_missed"), *node.events("firing_refused")]
+    return {(id_head(datetime.fromisoformat(event["planned"])), event["key"]) for event in events}
+
+
+def id_head(planned: datetime) -> str:
+    """How the ids of an instant's tasks begin."""
+    text = f"{round(planned.timestamp() * 1000):012x}"
+    return f"{text[:8]}-{text[8:]}"
+
+
+def is_stored(node: Supervised, instant: Instant) -> bool:
+    """Whether a task of that instant and key is in the store."""
+    found = node.store.find(instant[0], limit=20)
+    return any(task.bucket_key == instant[1] for task in found)
