@@ -24,6 +24,7 @@ from chong.store.model import (
     BucketLoad,
     CatalogueEntry,
     Command,
+    Deployment,
     HoldScope,
     Lease,
     NodeRecord,
@@ -130,6 +131,9 @@ class Codec:
 
     def rebucketing_from_row(self, row: Row) -> Rebucketing:
         return Rebucketing(**self._values("rebucketings", row))
+
+    def deployment_from_row(self, row: Row) -> Deployment:
+        return Deployment(row["num_buckets"], row["schema_version"], row["oldest_code"])
 
     def bucket_load_from_row(self, row: Row) -> BucketLoad:
         wait = row["oldest_wait"]

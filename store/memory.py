@@ -9,7 +9,7 @@ import sqlite3
 from chong.store.schema import create_tables
 from chong.store.sqlite_session import Session
 from chong.store.sqlite_tables import SqliteTables
-from chong.store.tables import Clock
+from chong.store.table_calls import Clock
 
 
 class InMemoryTaskStore(SqliteTables):

@@ -21,7 +21,8 @@ from chong.store.postgres_session import Acquaintance, Connection, Pool, Stateme
 from chong.store.queries import load_queries, with_percent
 from chong.store.query import TaskQuery
 from chong.store.states import Status
-from chong.store.tables import Clock, Dialect, TableStore
+from chong.store.table_calls import Clock, Dialect
+from chong.store.tables import TableStore
 
 _AFTER_ALL = "\U0010ffff"
 _LOWEST = "00000000-0000-0000-0000-000000000000"

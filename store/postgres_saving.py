@@ -7,7 +7,7 @@ from typing import Any
 from chong.store.errors import ConcurrencyConflict, Refused, UniqueKeyTaken
 from chong.store.model import Save, TaskSnapshot
 from chong.store.saving import check_chain, conflict_of, is_chain
-from chong.store.tables import Database, Dialect
+from chong.store.table_calls import Database, Dialect
 
 # A key that was taken when a task was to be stored, and is free when the reason is looked for.
 _TRIES = 5

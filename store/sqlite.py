@@ -22,7 +22,7 @@ from chong.store.errors import ChongError, ConfigurationError, StoreError, Store
 from chong.store.mounts import network_file_system
 from chong.store.sqlite_session import Session, primary_code, translated
 from chong.store.sqlite_tables import SqliteTables
-from chong.store.tables import Clock
+from chong.store.table_calls import Clock
 
 _CHECKPOINT_SECONDS = 1.0
 _IDLE_SECONDS = 60.0

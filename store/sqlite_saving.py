@@ -8,7 +8,7 @@ from chong.store.codec import Row
 from chong.store.errors import ChongError, ConcurrencyConflict, Refused, UniqueKeyTaken
 from chong.store.model import Completion, Save, TaskSnapshot
 from chong.store.saving import check_chain, conflict_of
-from chong.store.tables import Dialect
+from chong.store.table_calls import Dialect
 
 # What a value that cannot be stored gives: too deep, too large, not JSON, not text, a time without a zone.
 _UNSTORABLE = (

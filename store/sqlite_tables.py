@@ -15,7 +15,8 @@ from chong.store.queries import load_queries
 from chong.store.sqlite_saving import SaveBatch
 from chong.store.sqlite_session import Session
 from chong.store.states import Status
-from chong.store.tables import Clock, Dialect, TableStore, host_clock
+from chong.store.table_calls import Clock, Dialect, host_clock
+from chong.store.tables import TableStore
 
 _AFTER_ALL = "\U0010ffff"
 

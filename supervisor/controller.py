@@ -92,7 +92,7 @@ class Controller:
     @property
     def running(self) -> int:
         """How many runs hold a slot at this moment."""
-        return self._term.call(lambda: self._term.queue.running)
+        return self._term.thread.call(lambda: self._term.queue.running)
 
     @property
     def renewals(self) -> int:
@@ -155,7 +155,7 @@ class Controller:
 
     def kill(self, task_id: str) -> None:
         """SIGKILL to a task's run, at once; nothing happens when it has none. Its end is judged as any other."""
-        self._term.call(partial(self._term.node.kill, task_id))
+        self._term.thread.call(partial(self._term.node.kill, task_id))
 
     def query(self, query: TaskQuery) -> list[TaskSnapshot]:
         return self._store.query(query)
@@ -172,7 +172,7 @@ class Controller:
     @property
     def fault(self) -> BaseException | None:
         """What ended the main loop, or failed while closing: the process should end, the next term takes over."""
-        return self._term.fault
+        return self._term.thread.fault
 
     def close(self, drain_seconds: float | None = None) -> None:
         """End the term: drain, stop what is left, flush, let the forkservers go. Idempotent.
@@ -209,7 +209,7 @@ class Controller:
         try:
             self.close()
         except BaseException as error:  # noqa: BLE001 - it is told by `fault`
-            self._term.fault = self._term.fault or error
+            self._term.thread.fail(error)
 
     def __enter__(self) -> Self:
         return self

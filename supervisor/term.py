@@ -4,56 +4,38 @@ Begin: flock, attach to what runs (needs no store), and once the store answers: 
 accept. End: drain, stop what is left, flush, let the forkservers go; renewal is the last thing to stop.
 """
 
-import os
-import threading
 import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack
-from datetime import UTC, datetime, timedelta
 from functools import partial
-from importlib.metadata import version
-from typing import Any, TypeVar
 
 import structlog
 
 from chong.store.buckets import BucketPolicy, format_buckets
 from chong.store.contract import TaskStore
 from chong.store.errors import ConfigurationError, RightsMissing, StoreUnavailable
-from chong.store.model import LeaseGrant, NodeRecord, TermRecord
 from chong.supervisor.admission import Admission
+from chong.supervisor.arrival import arrive, node_record, term_record
 from chong.supervisor.containment import contain
 from chong.supervisor.control import Control
-from chong.supervisor.courier import Courier
-from chong.supervisor.firings import Firings
-from chong.supervisor.forkservers import attach_all, locked_generations, remove_dead
-from chong.supervisor.gatekeeper import Gatekeeper
-from chong.supervisor.holds import Holds
+from chong.supervisor.forkservers import remove_dead
 from chong.supervisor.identity import pin_identity
-from chong.supervisor.intake import Intake
 from chong.supervisor.lockfile import NodeLock
 from chong.supervisor.loop import Loop
-from chong.supervisor.machine import boot_id, host_name
-from chong.supervisor.node import Node
+from chong.supervisor.mainthread import MainThread
 from chong.supervisor.operations import Operations
-from chong.supervisor.outbox import Outbox
-from chong.supervisor.processes import Processes
-from chong.supervisor.queue import Limits, TurnQueue
+from chong.supervisor.parts import Parts
 from chong.supervisor.reconcile import Judge
 from chong.supervisor.recover import Findings, Scene, find
 from chong.supervisor.registration import Registration
 from chong.supervisor.settings import Settings
-from chong.supervisor.shared_holds import SharedHolds
 from chong.supervisor.silent import Silent
-from chong.supervisor.spool import Spool
 from chong.supervisor.takeover import Takeover
-from chong.supervisor.tasks import Tasks
 from chong.supervisor.ticker import Ticker
-from chong.supervisor.tickers import Tickers
 
 CONTACT_RETRY = 1.0
-CALL_SECONDS = 10.0
 KILL_SECONDS = 8.0
 """For the ends of runs to be seen after their graces."""
 FLUSH_SECONDS = 7.0
@@ -65,9 +47,6 @@ CLOSE_RESERVE = 2.0
 LEAVE_SECONDS = 1.0
 """In place of that, for a term that leaves what runs: until the process is gone nobody else can take it over."""
 DIRECTORY_SECONDS = 5.0
-LOOK = 0.02
-
-T = TypeVar("T")
 
 
 class Term:
@@ -81,7 +60,6 @@ class Term:
         log: structlog.typing.FilteringBoundLogger,
     ) -> None:
         self.name = f"{settings.node}.{uuid.uuid4().hex[:8]}"
-        self.fault: BaseException | None = None
         self.loop = Loop()
         self._settings = settings
         self._store = store
@@ -94,77 +72,13 @@ class Term:
         """On the monotonic clock, once the parts are being closed."""
         # Frames of this attach must have higher numbers than those of any before: the boot-time clock only rises.
         self._epoch = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
-        self._ttl = timedelta(seconds=settings.lease_seconds)
         self._last = ExitStack()
         self._lock: NodeLock | None = None
-        self._make_parts(Admission(settings.node, self.name, self._epoch, policy, settings.owned_buckets))
-        self.tickers = Tickers(
-            settings,
-            store,
-            self.name,
-            self.loop,
-            self.node,
-            self._tasks,
-            self._processes,
-            self._shared_holds,
-            self._log,
-        )
-        self._thread = threading.Thread(target=self._run, name="chong-main", daemon=True)
-
-    def _make_parts(self, admission: Admission) -> None:
-        paths = self._settings.paths
-        self._outbox = Outbox(LeaseGrant(self.name, self._ttl))
-        self.queue = TurnQueue(Limits(self._settings.max_parallel, self._settings.max_parallel_per_bucket))
-        self._spool = Spool(paths)
-        self._tasks = Tasks(self.loop, paths, self._outbox, self.queue, self._spool, self._log)
-        intake = Intake(
-            loop=self.loop,
-            store=self._store,
-            admission=admission,
-            spool=self._spool,
-            outbox=self._outbox,
-            queue=self.queue,
-            tasks=self._tasks,
-            log=self._log,
-        )
-        self.node = Node(
-            loop=self.loop,
-            store=self._store,
-            intake=intake,
-            spool=self._spool,
-            outbox=self._outbox,
-            queue=self.queue,
-            tasks=self._tasks,
-            log=self._log,
-        )
-        self._gatekeeper = self.node.gatekeeper = Gatekeeper(
-            node=self._settings.node,
-            term=self.name,
-            holds=Holds(paths.holds),
-            queue=self.queue,
-            tasks=self._tasks,
-            intake=intake,
-            on_change=self.node.publish,
-            crashes=self._settings.breaker_crashes,
-            log=self._log,
-        )
-        self.firings = Firings(loop=self.loop, store=self._store, intake=intake, tasks=self._tasks, log=self._log)
-        self._processes = Processes(self.loop, self._settings, self.name, self.node)
-        self._courier = Courier(self.loop, self._store, self.name, self._outbox, self.node)
-        self._shared_holds = SharedHolds(
-            self.loop,
-            self._store,
-            self._courier,
-            self._gatekeeper,
-            node=self._settings.node,
-            term=self.name,
-            num_buckets=lambda: self.node.admission.policy.num_buckets,
-            on_forgotten=self.node.register_again,
-            log=self._log,
-        )
-        # Each of the three calls the others: the node is told of its parts once they exist.
-        self._tasks.processes = self.node.processes = self._processes
-        self.node.courier = intake.courier = self.firings.courier = self._courier
+        admission = Admission(settings.node, self.name, self._epoch, policy, settings.owned_buckets)
+        self._parts = Parts(settings, store, admission, term=self.name, loop=self.loop, log=self._log)
+        self.node, self.queue, self.firings = self._parts.node, self._parts.queue, self._parts.firings
+        self.tickers = self._parts.tickers
+        self.thread = MainThread(self.loop, self.node.turn, self._miss, self._log)
 
     # --- the beginning ---------------------------------------------------------------------------------------
 
@@ -173,33 +87,33 @@ class Term:
         paths = self._settings.paths
         self._last.callback(self._unlock)
         self._last.callback(self.loop.close)
-        self._close_in_time(self._courier.close)
+        self._close_in_time(self._parts.courier.close)
         try:
             self._lock = NodeLock(paths.lock, self._settings.node)
             self._node_id = pin_identity(paths.identity, self._settings.node).node_id
-            self._gatekeeper.begin()
+            self._parts.gatekeeper.begin()
             self._contain()
             self._last.callback(self.tickers.bounds.look)  # what ended with the node was not looked at since
             self._last.callback(self._close_processes)
-            memos, scene = self._attach(self._lock)
+            term = term_record(self._settings, self.name, node_id=self._node_id, lock_inode=self._lock.inode)
+            records = term, node_record(self._settings, term, self._containment.level)
+            memos, scene = arrive(self._settings, self._parts.processes, self._parts.spool, records, self._log)
             self._clear_groups(scene)
             self._takeover = Takeover(self.name, self._epoch, paths, memos)
-            self._registration = Registration(
-                self.loop, self._store, self._courier, (scene.term, scene.node), self._log
-            )
+            self._registration = Registration(self.loop, self._store, self._parts.courier, records, self._log)
             self.node.registration = self._registration
             self._last.callback(self._sign_off)  # behind the last renewal
             self._control = Control(self.loop, paths.control, self._operations().request)
             self._last.callback(self._control.close)
-            self.loop.call(self._processes.generations.begin)
+            self.loop.call(self._parts.processes.generations.begin)
             self.loop.call(self._look_after_directories)
             if not self._settings.only_one_task:
                 self.loop.call(self.firings.look)
             self._close_in_time(self.tickers.bounding.close)
             self.tickers.bounding.start()
             self._end_silent(scene)
-            self._thread.start()
-            self._courier.do(partial(self._contact, scene))
+            self.thread.begin()
+            self._parts.courier.do(partial(self._contact, scene))
             self._met.result()
         except BaseException:
             self._end()
@@ -207,7 +121,7 @@ class Term:
 
     def _contain(self) -> None:
         found = self._containment = contain(self._settings.cgroup, f"chong-{self._settings.node}-{self._node_id[:8]}")
-        self._processes.contain(found)
+        self._parts.processes.contain(found)
         self._last.callback(found.close)
         directory = None if found.directory is None else str(found.directory)
         self._log.info("containment", by=found.level, directory=directory, limits_memory=found.limits_memory)
@@ -235,8 +149,8 @@ class Term:
             {
                 "submit": self.node.intake.submit_request,
                 "reload": self.node.reload_request,
-                "hold": self._gatekeeper.hold_request,
-                "unhold": self._gatekeeper.unhold_request,
+                "hold": self._parts.gatekeeper.hold_request,
+                "unhold": self._parts.gatekeeper.unhold_request,
             },
             self._log,
         )
@@ -250,60 +164,6 @@ class Term:
         except (ConfigurationError, OSError) as error:
             self._log.error("directories_unusable", error=str(error))
         self.loop.later(min(DIRECTORY_SECONDS, self._settings.renewal), self._look_after_directories)
-
-    def _attach(self, lock: NodeLock) -> tuple[dict[str, Any], Scene]:
-        paths = self._settings.paths
-        found = attach_all(
-            paths,
-            self._settings.hold,
-            lambda number, why: self._log.warning("forkserver_silent", generation=number, error=why),
-        )
-        memos: dict[str, Any] = {}
-        for each in found:
-            memos |= self._processes.hold(each)
-            self._log.info("attached", generation=each.generation.number, runs=len(each.workers))
-        submissions, spoilt = self._spool.replay()
-        for path in spoilt:
-            self._log.error("accepted_file_unreadable", path=str(path))
-        return memos, Scene(
-            term=self._term_record(lock),
-            node=self._node_record(),
-            owned_buckets=self._settings.owned_buckets,
-            num_buckets=self._settings.num_buckets,
-            ttl=self._ttl,
-            paths=paths,
-            attached=frozenset(memos),
-            served=frozenset((term, each.generation.number) for each in found for term in each.generation.served),
-            silent=locked_generations(paths) - {each.generation.number for each in found},
-            accepted={submission.id: submission for submission in submissions},
-            stored=frozenset(each.id for each in submissions if self._spool.was_stored(each.id)),
-        )
-
-    def _term_record(self, lock: NodeLock) -> TermRecord:
-        return TermRecord(
-            term=self.name,
-            node=self._settings.node,
-            node_id=self._node_id,
-            boot_id=boot_id(),
-            lock_inode=lock.inode,
-            started_at=datetime.now(UTC),
-        )
-
-    def _node_record(self) -> NodeRecord:
-        settings = self._settings
-        return NodeRecord(
-            node=settings.node,
-            node_id=self._node_id,
-            term=self.name,
-            host=host_name(),
-            boot_id=boot_id(),
-            pid=os.getpid(),
-            version=version("chong"),
-            ttl=self._ttl,
-            containment=self._containment.level,
-            limits={"node": settings.max_parallel, "per_bucket": settings.max_parallel_per_bucket},
-            started_at=datetime.now(UTC),
-        )
 
     def _contact(self, scene: Scene) -> None:
         """In the store's thread: the term's first contact; tried until it succeeds."""
@@ -322,15 +182,15 @@ class Term:
     def _store_not_met(self, scene: Scene, error: StoreUnavailable) -> None:
         self._log.warning("waiting_for_store", error=str(error))
         self._meet(None)
-        self.loop.later(CONTACT_RETRY, partial(self._courier.do, partial(self._contact, scene)))
+        self.loop.later(CONTACT_RETRY, partial(self._parts.courier.do, partial(self._contact, scene)))
 
     def _store_met(self, scene: Scene, findings: Findings) -> None:
         if self._is_ending:
             return  # too late to take anything over
         self.node.adopt_buckets(findings.num_buckets)
-        self._shared_holds.take(findings.holds)
+        self._parts.shared_holds.take(findings.holds)
         self._takeover.carry_out(findings, self.node)
-        self._processes.generations.retire_old()
+        self._parts.processes.generations.retire_old()
         self._registration.begin(findings.declared)
         for node, shared in findings.rivals.items():
             self._log.error("buckets_declared_twice", by=node, buckets=format_buckets(shared))
@@ -354,14 +214,9 @@ class Term:
         else:
             self._met.set_exception(error)
 
-    def _run(self) -> None:
-        try:
-            self.loop.run(self.node.turn)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the term must end and say so
-            self.fault = error
-            self._log.critical("main_loop_failed", error=repr(error), exc_info=error)
-            if not self._met.done():
-                self._met.set_exception(error)
+    def _miss(self, error: BaseException) -> None:
+        if not self._met.done():
+            self._met.set_exception(error)
 
     # --- the end -----------------------------------------------------------------------------------------------
 
@@ -371,10 +226,10 @@ class Term:
         Without a first contact what a former term has left is not stopped but left to the next one, as a fault.
         """
         try:
-            if self.call(self._begin_end):
+            if self.thread.call(self._begin_end):
                 self._stop_work(drain_until)
         except BaseException as error:
-            self.fault = self.fault or error
+            self.thread.fail(error)
             raise
         finally:
             self._end()
@@ -382,48 +237,30 @@ class Term:
     def _begin_end(self) -> bool:
         """In the loop's thread: whether the term speaks for what runs."""
         self._is_ending = True
-        left = [] if self._has_met else self._processes.generations.attached
-        if left and self.fault is None:
-            self.fault = StoreUnavailable(f"told to end before it had met the store: generations {left} are left")
+        left = [] if self._has_met else self._parts.processes.generations.attached
+        if left and self.thread.fault is None:
+            self.thread.fault = StoreUnavailable(
+                f"told to end before it had met the store: generations {left} are left"
+            )
         return self._may_end_runs
 
     def _stop_work(self, drain_until: Callable[[], float]) -> None:
         self._log.info("draining", seconds=round(max(0.0, drain_until() - time.monotonic()), 1))
-        self.call(self.node.drain)
-        self._wait_until(lambda: not self.queue.running, drain_until)
-        self.call(self.node.stop_all)
-        patience = time.monotonic() + self.call(self.node.longest_ladder) + KILL_SECONDS
-        self._wait_until(lambda: not self.queue.running, lambda: patience)
+        self.thread.call(self.node.drain)
+        self.thread.wait_until(lambda: not self.queue.running, drain_until)
+        self.thread.call(self.node.stop_all)
+        patience = time.monotonic() + self.thread.call(self.node.longest_ladder) + KILL_SECONDS
+        self.thread.wait_until(lambda: not self.queue.running, lambda: patience)
         flushed_by = time.monotonic() + FLUSH_SECONDS
-        self._wait_until(lambda: self.node.is_quiet, lambda: flushed_by)
-        if len(self._outbox):
-            self._log.error("unsent", writes=len(self._outbox))
-
-    def call(self, function: Callable[[], T]) -> T:
-        """Run a function in the main loop's thread, here when that is not running."""
-        if not self._thread.is_alive():
-            return function()
-        answer: Future[T] = Future()
-        self.loop.call(partial(_settle, answer, function))
-        deadline = time.monotonic() + CALL_SECONDS
-        while True:
-            try:
-                return answer.result(LOOK)
-            except TimeoutError:
-                if not self._thread.is_alive() or time.monotonic() > deadline:
-                    raise self.fault or TimeoutError("the main loop does not answer") from None
-
-    def _wait_until(self, condition: Callable[[], bool], until: Callable[[], float]) -> None:
-        while not self.call(condition) and time.monotonic() < until():
-            if self.fault is not None:
-                raise self.fault  # nothing that is waited for would ever come
-            time.sleep(LOOK)
+        self.thread.wait_until(lambda: self.node.is_quiet, lambda: flushed_by)
+        if len(self._parts.outbox):
+            self._log.error("unsent", writes=len(self._parts.outbox))
 
     def _end(self) -> None:
         """Whatever has begun ends, in the opposite order; each part gets its chance though others fail."""
         self._close_by = time.monotonic() + (CLOSE_SECONDS if self._may_end_runs else LEAVE_SECONDS)
         with self._last:
-            self._last.callback(self._stop_loop)
+            self._last.callback(self._end_thread)
             if self._may_end_runs:
                 self._last.callback(self._end_processes)
 
@@ -436,41 +273,33 @@ class Term:
 
     @property
     def _may_end_runs(self) -> bool:
-        return self._has_met and self.fault is None
+        return self._has_met and self.thread.fault is None
 
     def _end_processes(self) -> None:
-        self.call(self._processes.generations.end)
-        self._wait_until(lambda: self._processes.generations.is_empty, lambda: self._close_by - CLOSE_RESERVE)
+        self.thread.call(self._parts.processes.generations.end)
+        self.thread.wait_until(
+            lambda: self._parts.processes.generations.is_empty, lambda: self._close_by - CLOSE_RESERVE
+        )
         remove_dead(self._settings.paths)
 
     def _close_processes(self) -> None:
         """What a term has not taken over, or can no longer speak for, is the next one's: it must not end it."""
         if self._may_end_runs:
-            self._processes.close()
+            self._parts.processes.close()
             return
-        runs, generations = self._processes.let_go(and_own=self._has_met)
+        runs, generations = self._parts.processes.let_go(and_own=self._has_met)
         if generations:
             self._log.warning("runs_left", runs=runs, generations=generations)
 
     def _sign_off(self) -> None:
         """Unless it ends by a fault: then the next term may find work of it that goes on."""
-        if self.fault is None:
+        if self.thread.fault is None:
             self._registration.end()
 
     def _unlock(self) -> None:
         if self._lock is not None:
             self._lock.close()
 
-    def _stop_loop(self) -> None:
-        self.loop.call(self.loop.end)
-        if self._thread.ident is not None:
-            # Whatever the others have left of the time: what is closed next is in its hands until it ends.
-            self._thread.join(max(LEAVE_SECONDS, self._seconds_to_close()))
-
-
-def _settle(answer: Future[T], function: Callable[[], T]) -> None:
-    try:
-        answer.set_result(function())
-    except BaseException as error:
-        answer.set_exception(error)
-        raise
+    def _end_thread(self) -> None:
+        # Whatever the others have left of the time: what is closed next is in its hands until it ends.
+        self.thread.end(lambda: max(LEAVE_SECONDS, self._seconds_to_close()))

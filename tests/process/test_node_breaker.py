@@ -38,7 +38,7 @@ def kill_generation(node: InProcess, number: int) -> None:
         return next((pid for pid in node.forkservers() if title_of(pid) == f"chong: forkserver g{number}"), None)
 
     os.kill(int(wait_until(look, f"generation {number}")), signal.SIGKILL)
-    generations = node.controller._term._processes.generations
+    generations = node.controller._term._parts.processes.generations
     wait_until(lambda: number not in generations._generations, "its burial")
 
 

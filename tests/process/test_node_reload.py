@@ -80,7 +80,7 @@ def reload_beside(node: InProcess) -> Future[Reloaded]:
 
 def wait_for_askers(node: InProcess, count: int) -> None:
     """Until so many reloads wait for the one under way; nothing outside the node shows that."""
-    generations = node.controller._term._processes.generations
+    generations = node.controller._term._parts.processes.generations
     wait_until(lambda: len(generations._reloads) == count, "their requests")
 
 

@@ -108,7 +108,7 @@ def test_a_draining_node_fires_nothing(bench: InProcess):
     node.wait_for(slow.id, S.RUNNING)
     node.controller.close_in_thread()
     wait_until(lambda: node.controller._is_closing, "the drain")
-    node.controller._term.call(lambda: None)
+    node.controller._term.thread.call(lambda: None)
     before = len(fired(node, "tick"))
     wait_for_instants(node, 3)
     assert len(fired(node, "tick")) <= before + 1  # one may have been submitted just before

@@ -1,0 +1,119 @@
+"""Schedules, nodes, and what is held or forgotten, over any SQL."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from chong.store.errors import Refused
+from chong.store.model import (
+    BucketDeclaration,
+    CatalogueEntry,
+    Deployment,
+    HoldList,
+    HoldScope,
+    NodeRecord,
+    SharedHold,
+    TermRecord,
+)
+from chong.store.states import Status
+from chong.store.table_calls import TableCalls
+
+FORGOTTEN_WORK = ("transitions", "notes", "commands", "tasks")
+"""What is written of a forgotten node's waiting tasks, their own rows last: the others look at them."""
+FORGOTTEN_NODE = ("buckets", "catalogue", "hold", "row")
+"""What is removed of a node that is forgotten."""
+
+
+class NodeTables(TableCalls):
+    # --- schedules, nodes, deployment --------------------------------------------------------------------
+
+    def claim_firing(self, name: str, key: str | None, planned: datetime, *, node: str, event_id: str) -> bool:
+        firing = {"name": name, "key": key, "planned": self._codec.moment_in(planned), "node": node}
+        with self._writing() as db:
+            db.execute(self._queries["claim_firing"], firing | {"event_id": event_id, "now": self._now()})
+            held = db.execute(self._queries["claim_firing_event"], firing).fetchone()
+        return bool(held["event_id"] == event_id)
+
+    def register_term(self, term: TermRecord, node: NodeRecord) -> None:
+        with self._writing() as db:
+            db.execute(self._queries["register_term"], self._codec.term_to_columns(term))
+            db.execute(self._queries["register_term_node"], self._codec.node_to_columns(node, self._now()))
+
+    def end_term(self, term: str) -> None:
+        self._write("end_term", term=term, now=self._now())
+
+    def terms(self, node: str) -> list[TermRecord]:
+        return [self._codec.term_from_row(row) for row in self._rows("terms", node=node)]
+
+    def nodes(self) -> list[NodeRecord]:
+        return [self._codec.node_from_row(row) for row in self._rows("nodes", now=self._now())]
+
+    def declare_buckets(self, node: str, buckets: frozenset[int] | None) -> None:
+        with self._writing() as db:
+            db.execute(self._queries["declare_buckets_none"], {"node": node})
+            declared = {"node": node, "buckets": self._array(sorted(buckets or ())), "now": self._now()}
+            db.execute(self._queries["declare_buckets"], declared)
+
+    def declarations(self) -> list[BucketDeclaration]:
+        return [self._codec.declaration_from_row(row) for row in self._rows("declarations")]
+
+    def publish_catalogue(self, node: str, entries: Sequence[CatalogueEntry]) -> None:
+        rows = [self._codec.catalogue_entry_to_columns(entry) | {"node": node} for entry in entries]
+        with self._writing() as db:
+            db.execute(self._queries["publish_catalogue_none"], {"node": node})
+            if rows:
+                db.executemany(self._queries["publish_catalogue"], rows)
+
+    def catalogue(self, node: str | None = None) -> list[CatalogueEntry]:
+        return [self._codec.catalogue_entry_from_row(row) for row in self._rows("catalogue", node=node)]
+
+    def deployment(self) -> Deployment:
+        return self._codec.deployment_from_row(self._rows("deployment")[0])
+
+    def record_num_buckets(self, num_buckets: int) -> Deployment:
+        self._write("record_num_buckets", num_buckets=num_buckets)
+        return self.deployment()
+
+    # --- holds, and nodes that are gone ------------------------------------------------------------------
+
+    def place_hold(self, hold: SharedHold) -> int:
+        target = {"scope": hold.scope, "target": hold.target}
+        return self._change_holds("place_hold", target | {"by": hold.by, "reason": hold.reason, "now": self._now()})
+
+    def lift_hold(self, scope: HoldScope, target: str) -> int:
+        return self._change_holds("lift_hold", {"scope": scope, "target": target})
+
+    def changed_holds(self, known: int | None) -> HoldList | None:
+        rows = self._rows("changed_holds", known=known)
+        if not rows:
+            return None
+        return HoldList(rows[0]["holds_revision"], self._holds(rows))
+
+    def acknowledge_holds(self, term: str, revision: int) -> bool:
+        with self._writing() as db:
+            known = db.execute(self._queries["acknowledge_holds"], {"term": term, "revision": revision})
+        return known.rowcount > 0
+
+    def forget_node(self, node: str, event_id: str, *, actor: str, reason: str, limit: int = 1000) -> int:
+        said = {"node": node, "event_id": event_id, "actor": actor, "reason": reason, "lost": Status.LOST.value}
+        with self._writing() as db:
+            now = {"now": self._now()}
+            standing = db.execute(self._queries["forget_node_standing"], {"node": node} | now).fetchone()
+            if standing is None:
+                raise Refused(f"no node is called {node!r}")
+            if standing["is_live"]:
+                raise Refused(f"node {node} is live: only one that is gone can be forgotten")
+            waiting = db.execute(self._queries["forget_node_waiting"], {"node": node, "limit": limit}).fetchall()
+            ids = [row["id"] for row in waiting]
+            for part in FORGOTTEN_WORK if ids else FORGOTTEN_NODE:
+                db.execute(self._queries[f"forget_node_{part}"], said | now | {"ids": self._array(ids)})
+            if not ids:
+                db.execute(self._queries["holds_revision_raise"], {})
+        return len(ids)
+
+    def _change_holds(self, change: str, values: Mapping[str, Any]) -> int:
+        with self._writing() as db:
+            # First: it makes changes wait for each other, so that no revision stands for two lists.
+            db.execute(self._queries["holds_revision_raise"], {})
+            db.execute(self._queries[change], values)
+            return int(db.execute(self._queries["holds_revision"], {}).fetchone()["holds_revision"])

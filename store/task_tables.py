@@ -1,0 +1,144 @@
+"""Tasks, leases and commands over any SQL."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from datetime import datetime, timedelta
+from typing import Any, ClassVar
+
+from chong.store.model import (
+    BucketLoad,
+    Command,
+    Lease,
+    Note,
+    TaskRecord,
+    TaskSnapshot,
+    Transition,
+)
+from chong.store.query import TaskQuery
+from chong.store.states import Status
+from chong.store.table_calls import Database, TableCalls
+
+
+class TaskTables(TableCalls):
+    PRUNED: ClassVar[tuple[str, ...]] = ("transitions", "notes", "commands")
+    """What is removed before its task."""
+
+    # --- tasks -------------------------------------------------------------------------------------------
+
+    def get(self, task_id: str) -> TaskSnapshot | None:
+        rows = self._rows("get", id=task_id)
+        return self._codec.snapshot_from_row(rows[0]) if rows else None
+
+    def query(self, query: TaskQuery) -> list[TaskSnapshot]:
+        text, values = self._render(query)
+        with self._reading() as db:
+            return [self._codec.snapshot_from_row(row) for row in db.execute(text, values).fetchall()]
+
+    def history(self, task_id: str) -> list[Transition]:
+        return [self._codec.transition_from_row(row) for row in self._rows("history", id=task_id)]
+
+    def append(self, notes: Sequence[Note]) -> None:
+        if not notes:
+            return
+        with self._writing() as db:
+            now = self._now()
+            db.executemany(self._queries["append"], [self._codec.note_to_columns(note, now) for note in notes])
+
+    def notes(self, task_id: str) -> list[Note]:
+        return [self._codec.note_from_row(row) for row in self._rows("notes", id=task_id)]
+
+    def stats(self, buckets: frozenset[int] | None = None) -> dict[Status, int]:
+        if buckets is None:
+            rows = self._rows("stats")
+        else:
+            rows = self._rows("stats_buckets", buckets=self._array(sorted(buckets)))
+        return dict.fromkeys(Status, 0) | {Status(row["status"]): row["tasks"] for row in rows}
+
+    def bucket_loads(self) -> list[BucketLoad]:
+        return [self._codec.bucket_load_from_row(row) for row in self._rows("bucket_loads", now=self._now())]
+
+    def prunable(self, older_than: timedelta, *, limit: int = 100) -> list[TaskRecord]:
+        values = {"now": self._now(), "age": self._age(older_than), "limit": limit}
+        with self._reading() as db:
+            ids = [row["id"] for row in db.execute(self._queries["prunable"], values).fetchall()]
+            records = self._records(db, ids)
+        return [records[task_id] for task_id in ids if task_id in records]
+
+    def count_prunable(self, older_than: timedelta) -> int:
+        return int(self._rows("count_prunable", now=self._now(), age=self._age(older_than))[0]["tasks"])
+
+    def prune(self, records: Sequence[TaskRecord]) -> int:
+        ended = {record.task.id: record for record in records if record.task.status.is_final}
+        with self._writing() as db:
+            # Held first: what is added to a task after it was compared would be removed unseen.
+            db.execute(self._queries["prune_lock"], {"ids": self._array(ended)})
+            standing = self._records(db, list(ended))
+            same = self._array([task_id for task_id, record in standing.items() if record == ended[task_id]])
+            for part in self.PRUNED:
+                db.execute(self._queries[f"prune_{part}"], {"ids": same})
+            gone = db.execute(self._queries["prune_tasks"], {"ids": same})
+        return gone.rowcount
+
+    def prune_traces(self, older_than: timedelta, *, limit: int = 1000) -> int:
+        with self._writing() as db:
+            values = {"now": self._now(), "age": self._age(older_than), "limit": limit}
+            gone = [db.execute(self._queries[f"prune_{kind}"], values) for kind in ("firings", "terms", "alerts")]
+        return sum(cursor.rowcount for cursor in gone)
+
+    def _records(self, db: Database, ids: Sequence[str]) -> dict[str, TaskRecord]:
+        """All that is kept of each of these tasks that is there."""
+        values = {"ids": self._array(ids)}
+        parts = (
+            ("history_many", self._codec.transition_from_row),
+            ("notes_many", self._codec.note_from_row),
+            ("commands_many", self._codec.command_from_row),
+        )
+        kept: dict[str, list[list[Any]]] = {task_id: [[] for _ in parts] for task_id in ids}
+        tasks = [self._codec.snapshot_from_row(row) for row in db.execute(self._queries["get_many"], values).fetchall()]
+        for place, (query, read) in enumerate(parts):
+            for row in db.execute(self._queries[query], values).fetchall():
+                kept[row["task_id"]][place].append(read(row))
+        return {task.id: TaskRecord(task, *(tuple(part) for part in kept[task.id])) for task in tasks}
+
+    # --- leases ------------------------------------------------------------------------------------------
+
+    def leases(self, ids: Iterable[str] | None = None) -> list[Lease]:
+        if ids is None:
+            rows = self._rows("leases", now=self._now())
+        else:
+            rows = self._rows("leases_ids", now=self._now(), ids=self._array(ids))
+        return [self._codec.lease_from_row(row) for row in rows]
+
+    # --- commands ----------------------------------------------------------------------------------------
+
+    def complete_command(self, command_id: str, outcome: str, detail: str | None = None) -> None:
+        self._write("complete_command", id=command_id, outcome=outcome, detail=detail, now=self._now())
+
+    def release_command(self, command_id: str) -> None:
+        self._write("release_command", id=command_id)
+
+    def commands(self, task_id: str) -> list[Command]:
+        return [self._codec.command_from_row(row) for row in self._rows("commands", id=task_id)]
+
+    # --- queries -----------------------------------------------------------------------------------------
+
+    def _render(self, query: TaskQuery) -> tuple[str, dict[str, Any]]:
+        """The SQL of a query and its values: one named condition for each that is asked for."""
+        values = {name: self._condition(value) for name, value in _asked(query).items()}
+        return self._selected("query", values), values | {"limit": query.limit}
+
+    def _selected(self, query: str, conditions: Iterable[str]) -> str:
+        """The text of a query that leaves its conditions open."""
+        texts = [self._queries[f"query_{name}"] for name in conditions] or [self._queries["query_any"]]
+        return self._queries[query].replace("{conditions}", " AND ".join(texts))
+
+    def _condition(self, value: Any) -> Any:
+        if isinstance(value, frozenset):
+            return self._array(sorted(value))
+        return self._codec.moment_in(value) if isinstance(value, datetime) else value
+
+
+def _asked(query: TaskQuery) -> dict[str, Any]:
+    asked = {field.name: getattr(query, field.name) for field in fields(query) if field.name != "limit"}
+    asked["tags"] = asked["tags"] or None
+    return {name: value for name, value in asked.items() if value is not None}

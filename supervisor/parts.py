@@ -1,0 +1,95 @@
+"""The parts of a term that have to do with tasks, made and joined."""
+
+from datetime import timedelta
+
+import structlog
+
+from chong.store.contract import TaskStore
+from chong.store.model import LeaseGrant
+from chong.supervisor.admission import Admission
+from chong.supervisor.courier import Courier
+from chong.supervisor.firings import Firings
+from chong.supervisor.gatekeeper import Gatekeeper
+from chong.supervisor.holds import Holds
+from chong.supervisor.intake import Intake
+from chong.supervisor.loop import Loop
+from chong.supervisor.node import Node
+from chong.supervisor.outbox import Outbox
+from chong.supervisor.processes import Processes
+from chong.supervisor.queue import Limits, TurnQueue
+from chong.supervisor.settings import Settings
+from chong.supervisor.shared_holds import SharedHolds
+from chong.supervisor.spool import Spool
+from chong.supervisor.tasks import Tasks
+from chong.supervisor.tickers import Tickers
+
+
+class Parts:
+    """All of them live in the main loop's thread but the tickers, which have threads of their own."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: TaskStore,
+        admission: Admission,
+        *,
+        term: str,
+        loop: Loop,
+        log: structlog.typing.FilteringBoundLogger,
+    ) -> None:
+        paths = settings.paths
+        self.outbox = Outbox(LeaseGrant(term, timedelta(seconds=settings.lease_seconds)))
+        self.queue = TurnQueue(Limits(settings.max_parallel, settings.max_parallel_per_bucket))
+        self.spool = Spool(paths)
+        self.tasks = Tasks(loop, paths, self.outbox, self.queue, self.spool, log)
+        intake = Intake(
+            loop=loop,
+            store=store,
+            admission=admission,
+            spool=self.spool,
+            outbox=self.outbox,
+            queue=self.queue,
+            tasks=self.tasks,
+            log=log,
+        )
+        self.node = Node(
+            loop=loop,
+            store=store,
+            intake=intake,
+            spool=self.spool,
+            outbox=self.outbox,
+            queue=self.queue,
+            tasks=self.tasks,
+            log=log,
+        )
+        self.gatekeeper = self.node.gatekeeper = Gatekeeper(
+            node=settings.node,
+            term=term,
+            holds=Holds(paths.holds),
+            queue=self.queue,
+            tasks=self.tasks,
+            intake=intake,
+            on_change=self.node.publish,
+            crashes=settings.breaker_crashes,
+            log=log,
+        )
+        self.firings = Firings(loop=loop, store=store, intake=intake, tasks=self.tasks, log=log)
+        self.processes = Processes(loop, settings, term, self.node)
+        self.courier = Courier(loop, store, term, self.outbox, self.node)
+        self.shared_holds = SharedHolds(
+            loop,
+            store,
+            self.courier,
+            self.gatekeeper,
+            node=settings.node,
+            term=term,
+            num_buckets=lambda: self.node.admission.policy.num_buckets,
+            on_forgotten=self.node.register_again,
+            log=log,
+        )
+        # Each of the three calls the others: the node is told of its parts once they exist.
+        self.tasks.processes = self.node.processes = self.processes
+        self.node.courier = intake.courier = self.firings.courier = self.courier
+        self.tickers = Tickers(
+            settings, store, term, loop, self.node, self.tasks, self.processes, self.shared_holds, log
+        )
