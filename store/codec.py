@@ -37,7 +37,7 @@ from chong.store.model import (
 from chong.store.rebucketing import Rebucketing
 from chong.store.survey import OpenCommands, OpenWork
 
-_KEYS = ("id", "task_id", "term", "node")
+_KEYS = ("id", "task_id", "term", "node", "target")
 """By which a row is found again: the first of them that it has."""
 
 # What the lease row says, or what the store copies from it: a save never writes these.
@@ -151,7 +151,7 @@ class Codec:
 
     def hold_from_row(self, row: Row) -> SharedHold:
         # By hand: the target of a hold is no state, as that of a transition is.
-        since = self.moment_out(row["since"])
+        since = _value("holds", row, "since", self.moment_out)
         return SharedHold(
             scope=HoldScope(row["scope"]), target=row["target"], by=row["by"], reason=row["reason"], since=since
         )

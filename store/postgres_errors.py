@@ -5,11 +5,10 @@ import re
 import psycopg
 from psycopg import errors
 
-from chong.store.errors import ConfigurationError, Refused, RightsMissing, StoreError, StoreUnavailable
+from chong.store.errors import ConfigurationError, Refused, RightsMissing, StoreUnavailable
 
 RIGHTS = "SELECT, INSERT, UPDATE and DELETE"
 """What a role needs that does not only look."""
-_OUT_OF_REACH = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)
 # A connection that is not made leaves nothing but text, the server's as well as libpq's own.
 _REFUSED_BY_SERVER = re.compile(
     r"FATAL: .*(password|pg_hba\.conf|does not exist|is not permitted to log in|permission denied"
@@ -23,7 +22,7 @@ _ATTEMPT = "\n- host: "
 """With several hosts, or several addresses of one, the driver lists what each attempt came to."""
 
 
-def translated(error: psycopg.Error, label: str) -> StoreError | Refused:
+def translated(error: psycopg.Error, label: str) -> StoreUnavailable | Refused:
     """Chong's error for a driver's."""
     said = " ".join((error.diag.message_primary or str(error)).split())
     if isinstance(error, errors.DataError | errors.IntegrityError):
@@ -36,12 +35,11 @@ def translated(error: psycopg.Error, label: str) -> StoreError | Refused:
         return RightsMissing(
             f"store {label}: {said}; expected a role with {RIGHTS} on chong's tables, got one without that right"
         )
-    if isinstance(error, _OUT_OF_REACH):
-        return StoreUnavailable(f"store {label}: {said}")
-    return StoreError(f"store {label}: {said}")
+    # Also what is wrong with the tables, such as one that is renamed or restored: until it is put right, tasks go on.
+    return StoreUnavailable(f"store {label}: {said}")
 
 
-def refusal(error: psycopg.Error, label: str, *, hosts: int = 1) -> StoreError | Refused | ConfigurationError:
+def refusal(error: psycopg.Error, label: str, *, hosts: int = 1) -> StoreUnavailable | Refused | ConfigurationError:
     """As `translated`, for a connection that was not made: a wrong name or password does not cure itself.
 
     Of several hosts all have to refuse: one that is merely away may be the right one.

@@ -40,6 +40,16 @@ _CANCEL_SECONDS = 1.0
 _HARMLESS = (errors.DataError, errors.IntegrityError, errors.LockNotAvailable, errors.DeadlockDetected)
 
 
+class Cursor(psycopg.Cursor[DictRow]):
+    """Rows may be read when the call is over: one that the driver cannot read is told in chong's own words then."""
+
+    def fetchall(self) -> list[DictRow]:
+        try:
+            return super().fetchall()
+        except psycopg.DataError as error:
+            raise StoreError(f"store: a row cannot be read: {' '.join(str(error).split())}") from error
+
+
 class Connection(psycopg.Connection[DictRow]):
     """A connection whose waits end at `until` (by the monotonic clock), whatever the server does."""
 
@@ -78,6 +88,7 @@ class Connection(psycopg.Connection[DictRow]):
             if failures is not None:
                 failures.append(error)
             raise
+        connection.cursor_factory = Cursor
         for kind in ("json", "jsonb", "uuid"):
             connection.adapters.register_loader(kind, TextLoader)
         return connection
@@ -271,7 +282,7 @@ class Pool:
             except psycopg_pool.PoolClosed as error:
                 raise StoreUnavailable(f"store {self.label} is closed") from error
 
-    def _refusal(self, error: psycopg.Error) -> StoreError | Refused | ConfigurationError:
+    def _refusal(self, error: psycopg.Error) -> StoreUnavailable | Refused | ConfigurationError:
         told = refusal(error, self.label, hosts=len(str(self._parts.get("host") or "").split(",")))
         # Once it has worked, whatever is wrong with it can be put right again: tasks go on meanwhile.
         return StoreUnavailable(str(told)) if self._known.is_recognised else told

@@ -21,6 +21,8 @@ _OUT_OF_REACH = frozenset(
         sqlite3.SQLITE_NOMEM,
         sqlite3.SQLITE_PROTOCOL,
         sqlite3.SQLITE_INTERRUPT,
+        sqlite3.SQLITE_SCHEMA,
+        sqlite3.SQLITE_ERROR,  # such as a table that is not there, while a copy is restored
     }
 )
 # After these the connection is opened anew: what it believes of the file may be wrong.

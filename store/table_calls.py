@@ -10,12 +10,14 @@ from typing import Any, Protocol
 from chong.store.codec import Codec
 from chong.store.contract import TaskStore
 from chong.store.model import (
+    HoldScope,
     SharedHold,
 )
 
 Clock = Callable[[], datetime]
 
 
+_SCOPES = frozenset(map(str, HoldScope))
 # Nothing in a store is older; a greater age would lead out of what some databases can count.
 _OLDEST = timedelta(days=20_000)
 
@@ -92,5 +94,5 @@ class TableCalls(TaskStore):
         return self._codec.span_in(min(span, _OLDEST))
 
     def _holds(self, rows: Sequence[Any]) -> tuple[SharedHold, ...]:
-        # Without any hold there is still the row with the revision.
-        return tuple(self._codec.hold_from_row(row) for row in rows if row["scope"] is not None)
+        # Without any hold there is still the row with the revision. A later version may hold more than we know of.
+        return tuple(self._codec.hold_from_row(row) for row in rows if row["scope"] in _SCOPES)

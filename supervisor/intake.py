@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 
 from chong.store.contract import TaskStore
-from chong.store.errors import ChongError, ConcurrencyConflict, Refused, StoreUnavailable
+from chong.store.errors import ChongError, ConcurrencyConflict, Refused, StoreError
 from chong.store.model import TaskSnapshot
 from chong.store.view import as_json
 from chong.supervisor import events as e
@@ -177,8 +177,8 @@ class Intake:
     def _answer_existing(self, task_id: str, settled: list[SubmissionSettled], error: ConcurrencyConflict) -> None:
         try:
             found: TaskSnapshot | ChongError = self._store.get(task_id) or error
-        except StoreUnavailable as outage:
-            found = outage
+        except StoreError as unknown:
+            found = unknown
         for each in settled:
             self._loop.call(partial(each, found))
 

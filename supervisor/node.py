@@ -12,7 +12,7 @@ from setproctitle import setproctitle
 
 from chong.store.buckets import BucketPolicy, format_buckets
 from chong.store.contract import TaskStore
-from chong.store.errors import ChongError, Refused, StoreUnavailable
+from chong.store.errors import ChongError, Refused, StoreError, StoreUnavailable
 from chong.store.model import Action, CatalogueEntry, Command, TaskSnapshot
 from chong.supervisor import events as e
 from chong.supervisor.admission import Admission
@@ -256,7 +256,7 @@ class Node:
         for task_id in sorted(ids):
             try:
                 found = self._store.get(task_id)
-            except StoreUnavailable:
+            except StoreError:
                 return  # the keeper asks again
             self.loop.call(partial(self._missing_checked, task_id, found))
 
@@ -294,7 +294,7 @@ class Node:
                 self._store.complete_command(command.id, "too_late", detail)
             else:
                 self._store.release_command(command.id)
-        except StoreUnavailable as error:
+        except StoreError as error:
             self.loop.call(partial(self._log.warning, "command_not_answered", command=command.id, error=str(error)))
 
     def reload(self, settled: ReloadSettled) -> None:

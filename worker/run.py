@@ -112,7 +112,8 @@ class _Run:
         path = self._go.get(f"{name}_file")
         if path is None:
             return self._go.get(name)
-        return decode_plain(read_file(f"{self._go['run_dir']}/{path}"))
+        # That of an earlier attempt is a whole path.
+        return decode_plain(read_file(path if path.startswith("/") else f"{self._go['run_dir']}/{path}"))
 
     def _perform(self, definition: Definition, call: Callable[[], Any]) -> NoReturn:
         value: Any = None
@@ -194,13 +195,18 @@ class _Run:
 
     def _leave(self, code: int) -> NoReturn:
         """As an interpreter would, but for the finalisation of what the forkserver shares."""
-        for step in (self._end_threads, _run_exitfuncs):
-            _, error = run_user_code(step)
-            if error is not None:  # the verdict is out
-                with suppress(BaseException):
-                    traceback.print_exception(error, file=self._streams[1])
+        _, error = run_user_code(self._end_what_is_left)
+        if error is not None:  # the verdict is out
+            with suppress(BaseException):
+                traceback.print_exception(error, file=self._streams[1])
         self._flush()
         _exit(code)
+
+    def _end_what_is_left(self) -> None:
+        try:
+            self._end_threads()
+        finally:
+            _run_exitfuncs()
 
     def _flush(self) -> None:
         for stream in (getattr(sys, "stdout", None), getattr(sys, "stderr", None), *self._streams):
