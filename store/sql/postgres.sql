@@ -695,8 +695,9 @@ DELETE FROM holds WHERE scope = 'node' AND target = :node
 DELETE FROM nodes WHERE node = :node
 
 -- name: rebucket_lock
--- Nobody saves, registers or places a hold until it is done, and whoever did is seen.
-LOCK TABLE tasks, nodes, deployment IN SHARE ROW EXCLUSIVE MODE
+-- Nobody saves, registers or places a hold until it is done, and whoever did is seen. Nobody locks a row either: who had
+-- one already would want to write to its table, and wait for this while this waits for the row. In the order of forget.
+LOCK TABLE nodes, tasks, deployment IN EXCLUSIVE MODE
 
 -- name: rebucketings
 -- The changes of the number of buckets, newest first.
