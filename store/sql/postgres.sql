@@ -630,6 +630,10 @@ UPDATE deployment SET holds_revision = holds_revision + 1
 -- Which revision the holds stand at.
 SELECT holds_revision FROM deployment
 
+-- name: place_hold_node
+-- Whether a node is known; only who holds the revision of the holds forgets one.
+SELECT 1 FROM nodes WHERE node = :target
+
 -- name: place_hold
 -- A hold; the first one of a target stands.
 INSERT INTO holds (scope, target, "by", since, reason) VALUES (:scope, :target, :by, {now}, :reason)
@@ -697,7 +701,7 @@ DELETE FROM nodes WHERE node = :node
 -- name: rebucket_lock
 -- Nobody saves, registers or places a hold until it is done, and whoever did is seen. Nobody locks a row either: who had
 -- one already would want to write to its table, and wait for this while this waits for the row. In the order of forget.
-LOCK TABLE nodes, tasks, deployment IN EXCLUSIVE MODE
+LOCK TABLE deployment, nodes, tasks IN EXCLUSIVE MODE
 
 -- name: rebucketings
 -- The changes of the number of buckets, newest first.

@@ -474,6 +474,10 @@ UPDATE deployment SET holds_revision = holds_revision + 1
 -- Which revision the holds stand at.
 SELECT holds_revision FROM deployment
 
+-- name: place_hold_node
+-- Whether a node is known; only who holds the revision of the holds forgets one.
+SELECT 1 FROM nodes WHERE node = :target
+
 -- name: place_hold
 -- A hold; the first one of a target stands.
 INSERT INTO holds (scope, target, "by", since, reason) VALUES (:scope, :target, :by, :now, :reason)
