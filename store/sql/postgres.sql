@@ -325,6 +325,10 @@ SELECT id FROM tasks WHERE status IN ({final}) AND ended_at < (SELECT {now} - :a
 -- How many final tasks ended before a time.
 SELECT count(*) AS tasks FROM tasks WHERE status IN ({final}) AND ended_at < (SELECT {now} - :age::interval)
 
+-- name: prune_lock_trail
+-- The trail as a whole, before it is read: who makes or drops a month of it waits, and holds nothing that this needs.
+LOCK TABLE ONLY transitions IN ROW EXCLUSIVE MODE
+
 -- name: prune_lock
 -- The tasks of a list; who adds to them now waits, and finds them gone.
 SELECT id FROM tasks WHERE id = ANY(:ids::uuid[]) ORDER BY id FOR UPDATE

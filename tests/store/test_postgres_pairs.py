@@ -140,7 +140,7 @@ def renew(store: PostgresTaskStore) -> Call:
     return lambda: store.renew(TERM, [task_id(5)], TTL)
 
 
-CALLS = (save, prune, forget, rebucket, place_hold, lift_hold, expire, register, renew)
+CALLS = (save, prune, forget, rebucket, place_hold, lift_hold, upkeep, expire, register, renew)
 
 
 @pytest.fixture(scope="module")
