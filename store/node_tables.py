@@ -40,7 +40,7 @@ class NodeTables(TableCalls):
             db.execute(self._queries["register_term_node"], self._codec.node_to_columns(node, self._now()))
 
     def end_term(self, term: str) -> None:
-        self._write("end_term", term=term, now=self._now())
+        self._write("end_term", term=term)
 
     def terms(self, node: str) -> list[TermRecord]:
         return [self._codec.term_from_row(row) for row in self._rows("terms", node=node)]

@@ -61,8 +61,8 @@ def month_of(table: str) -> Month | None:
 def keep_months(connection: Connection, now: datetime | None = None) -> None:
     """Make the months that are missing, and drop those that are over and empty; `now` by the server's clock.
 
-    A month that cannot be had does not keep the others; LockNotAvailable, at the end, if one could not be made. One that
-    is not dropped costs nothing.
+    A month that cannot be had does not keep the others; LockNotAvailable, at the end, if one could not be made. One
+    that is not dropped costs nothing.
     """
     now = now or connection.execute("SELECT now() AS now").fetchall()[0]["now"]
     standing = _standing(connection)

@@ -113,7 +113,7 @@ class TaskTables(TableCalls):
     # --- commands ----------------------------------------------------------------------------------------
 
     def complete_command(self, command_id: str, outcome: str, detail: str | None = None) -> None:
-        self._write("complete_command", id=command_id, outcome=outcome, detail=detail, now=self._now())
+        self._write("complete_command", id=command_id, outcome=outcome, detail=detail)
 
     def release_command(self, command_id: str) -> None:
         self._write("release_command", id=command_id)
