@@ -618,9 +618,11 @@ WHERE :node::text IS NULL OR node = :node::text ORDER BY node, name
 SELECT num_buckets, schema_version, oldest_code FROM deployment
 
 -- name: deployment_create
--- The one row that says what all nodes agree on.
-INSERT INTO deployment (only_row, schema_version, oldest_code) VALUES (1, :schema_version, :oldest_code)
-ON CONFLICT DO NOTHING
+-- The one row that says what all nodes agree on; what newer code has said stands.
+INSERT INTO deployment AS d (only_row, schema_version, oldest_code) VALUES (1, :schema_version, :oldest_code)
+ON CONFLICT (only_row) DO UPDATE SET
+    schema_version = greatest(d.schema_version, excluded.schema_version),
+    oldest_code = greatest(d.oldest_code, excluded.oldest_code)
 
 -- name: record_num_buckets
 -- The number of buckets; the first one recorded stands.
