@@ -42,6 +42,7 @@ class HoldRules(Rules):
 
     def test_a_hold_comes_back_as_it_was_placed(self, store: TaskStore, clock: SetClock) -> None:
         """By scope and target, since now; without any there are none."""
+        store.register_term(term_record(), node_record())
         assert store.holds().holds == ()
         for hold in (REST, MAIL, SEVEN):
             store.place_hold(hold)
@@ -139,6 +140,14 @@ class ForgetRules(Rules):
         assert gone.terms(NODE) == [term_record()]
         assert gone.holds().revision > before
         assert gone.acknowledge_holds(TERM, before) is False
+
+    def test_a_node_that_was_forgotten_is_not_held(self, gone: TaskStore) -> None:
+        """Nor one that there never was: the hold would wait for another one of that name."""
+        gone.forget_node(NODE, "forget.1", actor="olga", reason="burnt")
+        revision = gone.holds().revision
+        with pytest.raises(Refused, match=NODE):
+            gone.place_hold(REST)
+        assert gone.holds() == HoldList(revision, ())
 
     def test_a_node_goes_after_the_last_of_its_work(self, gone: TaskStore) -> None:
         """Piece by piece, oldest first; it is known until then."""

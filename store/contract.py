@@ -287,7 +287,8 @@ class TaskStore(ABC):
     def place_hold(self, hold: SharedHold) -> int:
         """Let work of a bucket, a name or a node wait; returns the revision by which nodes know of it.
 
-        What is held already stays held as it is.
+        What is held already stays held as it is. Refused for a node that there is none of, which is looked at in the
+        same transaction: it may have been forgotten just now.
         """
 
     @abstractmethod

@@ -1,8 +1,8 @@
 """Schedules, nodes, and what is held or forgotten, over any SQL."""
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any
 
 from chong.store.errors import Refused
 from chong.store.model import (
@@ -16,7 +16,7 @@ from chong.store.model import (
     TermRecord,
 )
 from chong.store.states import Status
-from chong.store.table_calls import TableCalls
+from chong.store.table_calls import Database, TableCalls
 
 FORGOTTEN_WORK = ("transitions", "notes", "commands", "tasks")
 """What is written of a forgotten node's waiting tasks, their own rows last: the others look at them."""
@@ -40,7 +40,7 @@ class NodeTables(TableCalls):
             db.execute(self._queries["register_term_node"], self._codec.node_to_columns(node, self._now()))
 
     def end_term(self, term: str) -> None:
-        self._write("end_term", term=term, now=self._now())
+        self._write("end_term", term=term)
 
     def terms(self, node: str) -> list[TermRecord]:
         return [self._codec.term_from_row(row) for row in self._rows("terms", node=node)]
@@ -77,11 +77,17 @@ class NodeTables(TableCalls):
     # --- holds, and nodes that are gone ------------------------------------------------------------------
 
     def place_hold(self, hold: SharedHold) -> int:
-        target = {"scope": hold.scope, "target": hold.target}
-        return self._change_holds("place_hold", target | {"by": hold.by, "reason": hold.reason, "now": self._now()})
+        values = {"scope": hold.scope, "target": hold.target, "by": hold.by, "reason": hold.reason}
+        with self._changing_holds() as db:
+            if hold.scope is HoldScope.NODE and not db.execute(self._queries["place_hold_node"], values).fetchall():
+                raise Refused(f"no node is called {hold.target!r}")
+            db.execute(self._queries["place_hold"], values | {"now": self._now()})
+            return self._revision(db)
 
     def lift_hold(self, scope: HoldScope, target: str) -> int:
-        return self._change_holds("lift_hold", {"scope": scope, "target": target})
+        with self._changing_holds() as db:
+            db.execute(self._queries["lift_hold"], {"scope": scope, "target": target})
+            return self._revision(db)
 
     def changed_holds(self, known: int | None) -> HoldList | None:
         rows = self._rows("changed_holds", known=known)
@@ -96,7 +102,7 @@ class NodeTables(TableCalls):
 
     def forget_node(self, node: str, event_id: str, *, actor: str, reason: str, limit: int = 1000) -> int:
         said = {"node": node, "event_id": event_id, "actor": actor, "reason": reason, "lost": Status.LOST.value}
-        with self._writing() as db:
+        with self._changing_holds() as db:
             now = {"now": self._now()}
             standing = db.execute(self._queries["forget_node_standing"], {"node": node} | now).fetchone()
             if standing is None:
@@ -107,13 +113,18 @@ class NodeTables(TableCalls):
             ids = [row["id"] for row in waiting]
             for part in FORGOTTEN_WORK if ids else FORGOTTEN_NODE:
                 db.execute(self._queries[f"forget_node_{part}"], said | now | {"ids": self._array(ids)})
-            if not ids:
-                db.execute(self._queries["holds_revision_raise"], {})
         return len(ids)
 
-    def _change_holds(self, change: str, values: Mapping[str, Any]) -> int:
+    @contextlib.contextmanager
+    def _changing_holds(self) -> Iterator[Database]:
+        """A transaction that changes the holds.
+
+        It raises their revision before anything else: so changes wait for each other, and no revision stands for two
+        lists.
+        """
         with self._writing() as db:
-            # First: it makes changes wait for each other, so that no revision stands for two lists.
             db.execute(self._queries["holds_revision_raise"], {})
-            db.execute(self._queries[change], values)
-            return int(db.execute(self._queries["holds_revision"], {}).fetchone()["holds_revision"])
+            yield db
+
+    def _revision(self, db: Database) -> int:
+        return int(db.execute(self._queries["holds_revision"], {}).fetchone()["holds_revision"])

@@ -16,6 +16,9 @@ from chong.store.postgres_session import Connection
 AHEAD = 2
 """Months that are made before they begin."""
 
+PATIENCE = "200ms"
+"""How long a lock of the trail is waited for: whoever writes or reads it waits behind. The next upkeep tries again."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Month:
@@ -56,17 +59,28 @@ def month_of(table: str) -> Month | None:
 
 
 def keep_months(connection: Connection, now: datetime | None = None) -> None:
-    """Make the months that are missing, and drop those that are over and empty; `now` by the server's clock."""
+    """Make the months that are missing, and drop those that are over and empty; `now` by the server's clock.
+
+    A month that cannot be had does not keep the others; LockNotAvailable, at the end, if one could not be made. One
+    that is not dropped costs nothing.
+    """
     now = now or connection.execute("SELECT now() AS now").fetchall()[0]["now"]
     standing = _standing(connection)
+    refused: list[errors.LockNotAvailable] = []
     for month in months_ahead(now):
         if month.table not in standing:
-            _make(connection, month)
+            try:
+                _make(connection, month)
+            except errors.LockNotAvailable as error:
+                refused.append(error)
     for table in standing:
         past = month_of(table)
         if past is not None and past < Month.of(now):
-            with contextlib.suppress(errors.UndefinedTable):  # another supervisor was faster
+            # Another supervisor was faster; or a long reader is there, and the month stays for the next upkeep.
+            with contextlib.suppress(errors.UndefinedTable, errors.LockNotAvailable):
                 _drop_if_empty(connection, past)
+    if refused:
+        raise refused[0]
 
 
 def _standing(connection: Connection) -> list[str]:
@@ -82,7 +96,7 @@ def _make(connection: Connection, month: Month) -> None:
     names = {"part": sql.Identifier(month.table), "low": month.first_id, "high": month.next.first_id}
     try:
         with connection.transaction():
-            connection.execute("SET LOCAL lock_timeout = '2s'")
+            _be_patient(connection)
             connection.execute(sql.SQL("CREATE TABLE {part} (LIKE transitions INCLUDING ALL)").format(**names))
             # The whole before its part: who writes now waits where it has not chosen a part yet. One that had, and then
             # waited for the rest, would be refused: its row belongs to a month that was not there when it chose.
@@ -106,11 +120,22 @@ def _make(connection: Connection, month: Month) -> None:
 
 def _drop_if_empty(connection: Connection, month: Month) -> None:
     part = sql.Identifier(month.table)
+    # Without a lock first: nearly always something is kept of a month, and nobody has to wait for that to be seen.
+    if not _is_empty(connection, part):
+        return
     with connection.transaction():
-        connection.execute("SET LOCAL lock_timeout = '2s'")
+        _be_patient(connection)
         # Held before it is looked at: what a late writer adds in between would go unseen. The whole before its part, as
         # others take them: else each would wait for the other.
         connection.execute("LOCK TABLE ONLY transitions IN ACCESS EXCLUSIVE MODE")
         connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(part))
-        if connection.execute(sql.SQL("SELECT 1 FROM {} LIMIT 1").format(part)).fetchone() is None:
+        if _is_empty(connection, part):
             connection.execute(sql.SQL("DROP TABLE {}").format(part))
+
+
+def _is_empty(connection: Connection, part: sql.Identifier) -> bool:
+    return connection.execute(sql.SQL("SELECT 1 FROM {} LIMIT 1").format(part)).fetchone() is None
+
+
+def _be_patient(connection: Connection) -> None:
+    connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(PATIENCE))

@@ -11,7 +11,7 @@ from psycopg import errors
 from chong.store.errors import ConfigurationError, StoreUnavailable, TablesMissing
 from chong.store.partitions import keep_months
 from chong.store.postgres_session import Connection
-from chong.store.queries import load_script
+from chong.store.queries import load_queries, load_script, with_percent
 from chong.store.schema import OLDEST_CODE, SCHEMA_VERSION
 
 STEPS = {4: "postgres_schema", 5: "postgres_schema_5"}
@@ -76,12 +76,8 @@ def migrate(connection: Connection, label: str) -> list[int]:
 def _step(connection: Connection, version: int) -> None:
     connection.execute(cast("Any", load_script(STEPS[version])))
     keep_months(connection)  # in the same transaction: nobody writes to a trail whose month is still being made
-    connection.execute(
-        "INSERT INTO deployment (only_row, schema_version, oldest_code) VALUES (1, %s, %s)"
-        " ON CONFLICT (only_row)"
-        " DO UPDATE SET schema_version = excluded.schema_version, oldest_code = excluded.oldest_code",
-        (version, OLDEST_CODE),
-    )
+    created = with_percent(load_queries("postgres")["deployment_create"])
+    connection.execute(cast("Any", created), {"schema_version": version, "oldest_code": OLDEST_CODE})
 
 
 def _deployment(connection: Connection, label: str) -> dict[str, Any] | None:

@@ -23,9 +23,10 @@ class RebucketTables(TableCalls):
         on_progress: Progress | None = None,
     ) -> Rebucketing:
         policy = BucketPolicy(num_buckets)
-        known = {"event_id": event_id, "now": self._now()}
         with self._writing_long() as db:
             db.execute(self._queries["rebucket_lock"], {})
+            # Now, not before the wait: by an older clock a node that registered meanwhile would not be live yet.
+            known = {"event_id": event_id, "now": self._now()}
             done = db.execute(self._queries["rebucket_done"], known).fetchone()
             if done is None:
                 before, waiting = self._check_rebucket(db, known)

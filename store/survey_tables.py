@@ -45,9 +45,9 @@ class SurveyTables(TableCalls):
             "details": self._array(named.values()),
             "quiet": self._age(quiet),
             "event_id": event_id,
-            "now": self._now(),
         }
         with self._writing() as db:
+            values["now"] = self._now()
             for part in ("lock", "seen", "raise", "clear"):
                 db.execute(self._queries[f"report_findings_{part}"], values)
             raised, cleared = (
@@ -60,6 +60,6 @@ class SurveyTables(TableCalls):
         return [self._codec.alert_from_row(row) for row in rows]
 
     def acknowledge_alert(self, alert_id: int, by: str) -> Alert | None:
-        self._write("acknowledge_alert", id=alert_id, by=by, now=self._now())
+        self._write("acknowledge_alert", id=alert_id, by=by)
         rows = self._rows("acknowledge_alert_shown", id=alert_id)
         return self._codec.alert_from_row(rows[0]) if rows else None

@@ -87,8 +87,9 @@ class TableCalls(TaskStore):
             return db.execute(self._queries[query], values).fetchall()
 
     def _write(self, query: str, **values: Any) -> None:
+        """One statement; `now` is a moment within its transaction, not one before the wait for others."""
         with self._writing() as db:
-            db.execute(self._queries[query], values)
+            db.execute(self._queries[query], values | {"now": self._now()})
 
     def _age(self, span: timedelta) -> Any:
         return self._codec.span_in(min(span, _OLDEST))

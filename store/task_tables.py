@@ -70,6 +70,7 @@ class TaskTables(TableCalls):
     def prune(self, records: Sequence[TaskRecord]) -> int:
         ended = {record.task.id: record for record in records if record.task.status.is_final}
         with self._writing() as db:
+            db.execute(self._queries["prune_lock_trail"], {})
             # Held first: what is added to a task after it was compared would be removed unseen.
             db.execute(self._queries["prune_lock"], {"ids": self._array(ended)})
             standing = self._records(db, list(ended))
@@ -112,7 +113,7 @@ class TaskTables(TableCalls):
     # --- commands ----------------------------------------------------------------------------------------
 
     def complete_command(self, command_id: str, outcome: str, detail: str | None = None) -> None:
-        self._write("complete_command", id=command_id, outcome=outcome, detail=detail, now=self._now())
+        self._write("complete_command", id=command_id, outcome=outcome, detail=detail)
 
     def release_command(self, command_id: str) -> None:
         self._write("release_command", id=command_id)

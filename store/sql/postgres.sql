@@ -325,6 +325,10 @@ SELECT id FROM tasks WHERE status IN ({final}) AND ended_at < (SELECT {now} - :a
 -- How many final tasks ended before a time.
 SELECT count(*) AS tasks FROM tasks WHERE status IN ({final}) AND ended_at < (SELECT {now} - :age::interval)
 
+-- name: prune_lock_trail
+-- The trail as a whole, before it is read: who makes or drops a month of it waits, and holds nothing that this needs.
+LOCK TABLE ONLY transitions IN ROW EXCLUSIVE MODE
+
 -- name: prune_lock
 -- The tasks of a list; who adds to them now waits, and finds them gone.
 SELECT id FROM tasks WHERE id = ANY(:ids::uuid[]) ORDER BY id FOR UPDATE
@@ -614,9 +618,11 @@ WHERE :node::text IS NULL OR node = :node::text ORDER BY node, name
 SELECT num_buckets, schema_version, oldest_code FROM deployment
 
 -- name: deployment_create
--- The one row that says what all nodes agree on.
-INSERT INTO deployment (only_row, schema_version, oldest_code) VALUES (1, :schema_version, :oldest_code)
-ON CONFLICT DO NOTHING
+-- The one row that says what all nodes agree on; what newer code has said stands.
+INSERT INTO deployment AS d (only_row, schema_version, oldest_code) VALUES (1, :schema_version, :oldest_code)
+ON CONFLICT (only_row) DO UPDATE SET
+    schema_version = greatest(d.schema_version, excluded.schema_version),
+    oldest_code = greatest(d.oldest_code, excluded.oldest_code)
 
 -- name: record_num_buckets
 -- The number of buckets; the first one recorded stands.
@@ -629,6 +635,10 @@ UPDATE deployment SET holds_revision = holds_revision + 1
 -- name: holds_revision
 -- Which revision the holds stand at.
 SELECT holds_revision FROM deployment
+
+-- name: place_hold_node
+-- Whether a node is known; only who holds the revision of the holds forgets one.
+SELECT 1 FROM nodes WHERE node = :target
 
 -- name: place_hold
 -- A hold; the first one of a target stands.
@@ -695,8 +705,9 @@ DELETE FROM holds WHERE scope = 'node' AND target = :node
 DELETE FROM nodes WHERE node = :node
 
 -- name: rebucket_lock
--- Nobody saves, registers or places a hold until it is done, and whoever did is seen.
-LOCK TABLE tasks, nodes, deployment IN SHARE ROW EXCLUSIVE MODE
+-- Nobody saves, registers or places a hold until it is done, and whoever did is seen. Nobody locks a row either: who had
+-- one already would want to write to its table, and wait for this while this waits for the row. In the order of forget.
+LOCK TABLE deployment, nodes, tasks IN EXCLUSIVE MODE
 
 -- name: rebucketings
 -- The changes of the number of buckets, newest first.

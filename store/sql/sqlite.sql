@@ -205,6 +205,10 @@ SELECT id FROM tasks INDEXED BY tasks_ended WHERE status IN ({final}) AND ended_
 -- How many final tasks ended before a time.
 SELECT count(*) AS tasks FROM tasks INDEXED BY tasks_ended WHERE status IN ({final}) AND ended_at < :now - :age
 
+-- name: prune_lock_trail
+-- Nothing: a transaction that writes is alone.
+SELECT 1
+
 -- name: prune_lock
 -- The tasks of a list; the transaction that reads them holds the whole file already.
 SELECT id FROM tasks WHERE id IN (SELECT value FROM json_each(:ids))
@@ -473,6 +477,10 @@ UPDATE deployment SET holds_revision = holds_revision + 1
 -- name: holds_revision
 -- Which revision the holds stand at.
 SELECT holds_revision FROM deployment
+
+-- name: place_hold_node
+-- Whether a node is known; only who holds the revision of the holds forgets one.
+SELECT 1 FROM nodes WHERE node = :target
 
 -- name: place_hold
 -- A hold; the first one of a target stands.

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from psycopg.rows import scalar_row
 from waiting import wait_until
 
+from chong.store import partitions
+from chong.store.errors import StoreUnavailable
 from chong.store.ids import new_id
 from chong.store.partitions import Month, keep_months, month_of, months_ahead
 from chong.store.postgres import PostgresTaskStore
@@ -132,9 +134,47 @@ def wait_for_locks(database: str, waiting: int) -> None:
     wait_until(lambda: column(database, asked) == [waiting], f"{waiting} that wait for a lock")
 
 
+def test_a_past_month_that_is_not_empty_is_left_alone(store, database, connection, monkeypatch):
+    """Whoever reads the trail for long, or writes to it, does not meet a lock of it."""
+    past = NOW - timedelta(days=400)
+    keep_months(connection, past)
+    old = {month.table for month in months_ahead(past)}
+    stored_end(store, id=id_in(past))
+    kept = Month.of(past).table
+    for table in old - {kept}:
+        connection.execute(f"DROP TABLE {table}")
+    with psycopg.connect(database) as other:
+        other.execute("LOCK TABLE transitions IN ROW EXCLUSIVE MODE")
+        asked: list[str] = []
+        monkeypatch.setattr(partitions, "_be_patient", lambda _: asked.append("a lock"))
+        store.upkeep()
+        assert asked == []
+    assert parts(database) & old == {kept}
+
+
+def test_a_month_that_is_in_use_does_not_keep_the_others(store, database, connection):
+    """The other empty ones go; one that is missing and cannot be made is told, and made by the next upkeep."""
+    past = NOW - timedelta(days=400)
+    keep_months(connection, past)
+    first, *others = sorted(month.table for month in months_ahead(past))
+    with psycopg.connect(database) as other:
+        other.execute(f"SELECT 1 FROM ONLY {first}")
+        store.upkeep()
+        assert parts(database) & {first, *others} == {first}
+    missing = max(months_ahead(NOW)).table
+    connection.execute(f"DROP TABLE {missing}")
+    with psycopg.connect(database) as other:
+        other.execute("SELECT 1 FROM ONLY transitions_rest")
+        with pytest.raises(StoreUnavailable, match="lock timeout"):
+            store.upkeep()
+    store.upkeep()
+    assert parts(database) & {first, missing} == {missing}
+
+
 @pytest.mark.parametrize("is_over", [False, True])
-def test_who_writes_while_months_are_kept_is_not_refused(store, database, connection, is_over):
+def test_who_writes_while_months_are_kept_is_not_refused(store, database, connection, monkeypatch, is_over):
     """It waits until its month is made, or dropped, and then finds where its trail belongs."""
+    monkeypatch.setattr(partitions, "PATIENCE", "40s")
     then = NOW + timedelta(days=-400 if is_over else 400)
     if is_over:
         keep_months(connection, then)

@@ -343,6 +343,11 @@ class TestTables:
                 assert upgraded.rebucketings() == []
                 assert upgraded.deployment().schema_version == SCHEMA_VERSION
 
+    def test_an_upgrade_leaves_what_newer_code_has_said(self, store, database):
+        """Code that is too old for the tables is refused after it, as before it."""
+        execute(database, "DROP TABLE rebucketings", "UPDATE deployment SET schema_version = 4, oldest_code = 900")
+        assert "for code that knows schema 900 or newer" in refusal(database)
+
     def test_tables_for_newer_code_are_refused(self, database):
         """Reading them wrongly would be worse."""
         execute(database, "UPDATE deployment SET schema_version = 900, oldest_code = 900")

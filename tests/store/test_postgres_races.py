@@ -16,6 +16,7 @@ from typing import Any
 import psycopg
 import pytest
 from pg_server import Server
+from waiting import wait_until
 
 from chong.store.errors import ConcurrencyConflict, Refused, StoreUnavailable
 from chong.store.model import Beat, HoldScope, SharedHold
@@ -135,9 +136,8 @@ class TestHolds:
         with psycopg.connect(database) as other, ThreadPoolExecutor(1) as threads:
             other.execute("UPDATE nodes SET seen_at = clock_timestamp(), ttl = '60 s'")
             forgetting = threads.submit(store.forget_node, NODE, "forget.1", actor="olga", reason="burnt")
-            end = time.monotonic() + LIMIT
-            while not other.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchall():
-                assert time.monotonic() < end
+            waiting = "SELECT 1 FROM pg_locks WHERE NOT granted"
+            wait_until(lambda: other.execute(waiting).fetchall(), "a call that waits for the node")
             other.commit()
             with pytest.raises(Refused, match="live"):
                 forgetting.result(LIMIT)
@@ -172,7 +172,9 @@ class TestCommands:
         with psycopg.connect(database, autocommit=True) as other:
             other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
         found: list[Any] = []
+        end = time.monotonic() + LIMIT
         while not found:
+            assert time.monotonic() < end
             try:
                 found = stores[2].claim_commands(NODE, "next", lease=TTL)
                 early = found and datetime.now(UTC) < claimed.claimed_until
@@ -189,10 +191,8 @@ class TestCommands:
             dying.execute("UPDATE commands SET claimed_by = 'dying', claimed_until = now() + '1h', claim_ttl = '1h'")
             assert store.claim_commands(NODE, "next", lease=TTL) == []
             dying.pgconn.finish()
-        wait: list[Any] = []
-        while not wait:
-            wait = store.claim_commands(NODE, "next", lease=TTL)
-        assert len(wait) == 1
+        claimed = wait_until(lambda: store.claim_commands(NODE, "next", lease=TTL), "the command that is free again")
+        assert len(claimed) == 1
 
 
 class TestLeases:
@@ -201,7 +201,6 @@ class TestLeases:
 
         A renewed one is never lost, an adopted one is held by its new term, an ended one stays ended.
         """
-        outcomes = set()
         for number in range(1, 301):
             run = stored_run(store, number)
             with psycopg.connect(database, autocommit=True) as other:
@@ -221,12 +220,8 @@ class TestLeases:
             assert trail[-1].target is task.status
             if leases:
                 assert leases[0].term == (LATER_TERM if adopted else TERM)
-            outcomes.add((task.status, bool(adopted)))
-            if task.status is Status.STARTING:
-                store.expire([], "none", actor="judge")
-        assert len(outcomes) > 1
 
-    def test_renewing_a_thousand_runs_beside_their_ends_loses_none(self, stores, store):
+    def test_renewing_runs_beside_their_ends_loses_none(self, stores, store):
         """Ends take their leases away while they are renewed; the rest is renewed."""
         runs = [stored_run(store, number) for number in range(1, 101)]
         ends = [save_of(run, moved(run, Status.SUCCEEDED, ended_at=datetime.now(UTC))) for run in runs[::2]]
@@ -240,8 +235,10 @@ class TestLeases:
             return times
 
         def finish() -> list[Exception | None]:
-            verdicts = [stores[2].save_many(ends[at : at + 5]) for at in range(0, len(ends), 5)]
-            stop.set()
+            try:
+                verdicts = [stores[2].save_many(ends[at : at + 5]) for at in range(0, len(ends), 5)]
+            finally:
+                stop.set()
             return [verdict for part in verdicts for verdict in part]
 
         times, verdicts, _ = at_once(
@@ -324,8 +321,7 @@ def test_a_restart_in_the_middle_loses_no_accepted_write_and_doubles_none():
             thread.start()
         for kind in (signal.SIGQUIT, signal.SIGINT, signal.SIGQUIT):
             before = len(done)
-            while len(done) < before + 20:
-                assert any(thread.is_alive() for thread in threads)
+            wait_until(lambda before=before: len(done) >= before + 20, "twenty more saves")
             server.restart(kind)
         stop.set()
         for thread in threads:

@@ -153,11 +153,6 @@ def insert_many(first, store, barrier):
     return first
 
 
-def open_only(store, barrier):
-    barrier.wait()
-    return store.deployment().schema_version
-
-
 def fire_all(node, store, barrier):
     barrier.wait()
     task = queued()

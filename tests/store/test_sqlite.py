@@ -1,5 +1,6 @@
 """What only the SQLite store promises: its file, its settings, its plans and its connections."""
 
+import contextlib
 import gc
 import multiprocessing
 import os
@@ -7,7 +8,7 @@ import sqlite3
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path, PurePath
 
 import pytest
@@ -285,6 +286,32 @@ class TestFile:
                 store.place_hold(SharedHold(scope=HoldScope.NAME, target="mail", by="olga"))
                 assert [hold.by for hold in store.holds().holds] == ["olga"]
                 assert store.rebucketings() == []
+
+    def test_a_write_takes_its_time_when_the_others_are_done(self, tmp_path):
+        """Who registers while it waits is live by it: it takes its time when nobody else can write any more."""
+        path = tmp_path / "chong.db"
+        with SqliteTaskStore(path), contextlib.closing(sqlite3.connect(path, timeout=0)) as other:
+
+            def clock() -> datetime:
+                with contextlib.suppress(sqlite3.OperationalError):
+                    other.execute("BEGIN IMMEDIATE")
+                    other.rollback()
+                    early.append("somebody could still write")
+                return START
+
+            early: list[str] = []
+            with SqliteTaskStore(path, clock=clock) as store:
+                store.record_num_buckets(64)
+                store.register_term(term_record(), node_record(ttl=timedelta(0)))
+                (finding,) = store.report_findings(
+                    [Finding("clock", NODE, "")], quiet=timedelta(days=1), event_id="1"
+                ).raised
+                store.acknowledge_alert(finding.id, "olga")
+                store.place_hold(SharedHold(scope=HoldScope.NODE, target=NODE, by="olga"))
+                store.complete_command("1", "done")
+                store.rebucket(96, "rebucket.1", actor="olga")
+                store.end_term(TERM)
+        assert early == []
 
     @pytest.mark.parametrize("name", ["with space.db", "what?.db", "100%#.db", "名.db"])
     def test_a_file_may_have_any_name(self, tmp_path, name):
