@@ -7,10 +7,9 @@ from typing import Any
 import click
 
 from chong.cli.invocation import Invocation
-from chong.cli.option import json_option
+from chong.cli.option import default_issuer, json_option
 from chong.cli.reach import reach
 from chong.cli.render import escape
-from chong.cli.request import default_issuer
 from chong.cli.screen import print_json, print_table, remark, show_progress
 from chong.cli.standing import standings
 from chong.cli.taskrow import COLUMNS, task_row
