@@ -209,6 +209,21 @@ def test_a_supervisor_whose_role_may_only_read_ends_at_once(observed: Supervised
     assert "s3cret" not in answer.err
 
 
+@pytest.mark.parametrize("closed", ["deployment", "tasks"])
+def test_what_a_reader_may_not_see_is_one_line(observed: Supervised, databases: Databases, closed: str):
+    """It names the one right that a look needs, whichever table it is; a supervisor ends as wrongly set up."""
+    said = conninfo.conninfo_to_dict(observed.environment["CHONG_DB"])
+    databases.execute(f"REVOKE SELECT ON {closed} FROM {said['user']}", database=str(said["dbname"]))
+    told = observed.cli("ps")
+    assert (told.code, told.out, told.err.count("\n")) == (1, "", 1)
+    expected = f"permission denied for table {closed}; expected a role with SELECT on chong's tables"
+    assert expected in told.err
+    assert observed.refuse("--state-dir", str(observed.state), "--node", "two").code == 2
+    if closed == "deployment":
+        checked = observed.refuse("--state-dir", str(observed.state), "--node", "two", "--check")
+        assert (checked.code, expected in checked.err) == (2, True)
+
+
 def test_what_an_observer_may_not_do_is_one_line(fleet: Enter, observed: Supervised):
     """It names the right, and never the password; nothing of it has happened."""
     node = fleet("--node", "one")

@@ -356,8 +356,3 @@ class TestTables:
             assert "got other tables" in refusal(databases.of(name))
         finally:
             databases.drop(name)
-
-    def test_a_role_without_rights_is_told(self, server):
-        """It may look up, but not make, tables."""
-        execute(server.address, "CREATE ROLE ann LOGIN")
-        assert "chong migrate" in refusal(f"postgresql://ann@/postgres?host={server.root}")
