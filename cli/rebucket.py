@@ -96,7 +96,7 @@ def _count(store: TaskStore, policy: BucketPolicy) -> tuple[int, int, int]:
     before = check_standing(
         recorded=store.deployment().num_buckets,
         live=[node.node for node in store.nodes() if node.is_live],
-        runs=sum(count for status, count in store.stats().items() if status in RUNS),
+        runs=sum(1 for _ in all_tasks(store, TaskQuery(statuses=RUNS))),
         held=[hold.target for hold in store.holds().holds if hold.scope is HoldScope.BUCKET],
     )
     keyed = [task for task in all_tasks(store, TaskQuery(statuses=WAITING)) if task.bucket_key is not None]
