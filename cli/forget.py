@@ -13,8 +13,10 @@ from chong.cli.screen import print_json, show_progress
 from chong.cli.shared_hold import check_node
 from chong.store.contract import TaskStore
 from chong.store.errors import ConfigurationError, Refused
-from chong.store.query import MAX_LIMIT, TaskQuery
+from chong.store.pages import all_tasks
+from chong.store.query import TaskQuery
 from chong.store.states import RUNS, WAITING, Status
+from chong.supervisor.oneline import counted
 from chong.supervisor.submission import check_text
 from chong.worker.options import NAME_LIMIT
 
@@ -50,9 +52,9 @@ def forget(
             lost = _forget(reached.store, node, issued_by, why)
     if as_json:
         return print_json({"node": node, "lost": lost, "runs": runs, "dry_run": dry_run})
-    left = f"; {_counted(runs, 'run')} left to the leases, see chong reconcile" if runs else ""
+    left = f"; {counted(runs, 'run')} left to the leases, see chong reconcile" if runs else ""
     done = "would be lost" if dry_run else "lost, the node is forgotten"
-    return print(escape(f"node {node}: {_counted(lost, 'waiting task')} {done}{left}"))
+    return print(escape(f"node {node}: {counted(lost, 'waiting task')} {done}{left}"))
 
 
 def _check_gone(store: TaskStore, node: str) -> None:
@@ -68,19 +70,11 @@ def _forget(store: TaskStore, node: str, actor: str, reason: str) -> int:
     try:
         while closed := store.forget_node(node, event_id, actor=actor, reason=reason):
             lost += closed
-            show_progress(f"{_counted(lost, 'waiting task')} lost")
+            show_progress(f"{counted(lost, 'waiting task')} lost")
     finally:
         show_progress("")
     return lost
 
 
 def _count(store: TaskStore, node: str, statuses: frozenset[Status]) -> int:
-    found, before = 0, None
-    while page := store.query(TaskQuery(node=node, statuses=statuses, limit=MAX_LIMIT, before=before)):
-        found += len(page)
-        before = page[-1].id
-    return found
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+    return sum(1 for _ in all_tasks(store, TaskQuery(node=node, statuses=statuses)))

@@ -22,6 +22,7 @@ from chong.store.states import WAITING
 from chong.supervisor.exits import Exit
 from chong.supervisor.holds import EVERYTHING
 from chong.supervisor.nearest import suggestion
+from chong.supervisor.oneline import counted
 from chong.supervisor.submission import check_text
 from chong.worker.options import NAME_LIMIT
 
@@ -144,7 +145,7 @@ def _tell(
     who = escape(f"{target[0]} {target[1]}")
     text = escape(f": {now.text}") if now is not None else ""
     if change.undo and now is None:
-        text = f", {freed} task{'' if freed == 1 else 's'} waiting for a slot"
+        text = f", {counted(freed, 'task')} waiting for a slot"
     if change.undo and had is None:
         print(f"{who}: was not held")
     elif silent and change.timeout is not None:
