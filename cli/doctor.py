@@ -65,8 +65,8 @@ def doctor(call: Invocation, *, orphan_after: timedelta | None, as_json: bool) -
 def alerts(call: Invocation, *, everything: bool, as_json: bool) -> None:
     """Show the alerts that the supervisors have raised.
 
-    Newest first. An alert is over when no supervisor has found its cause for two and a half of their looks, a
-    minute apart.
+    Newest first. An alert is over when no supervisor has found its cause for two and a half of their looks
+    (alert_seconds).
     """
     with reach(call) as reached:
         found = reached.store.alerts(cleared=everything)

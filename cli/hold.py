@@ -14,13 +14,15 @@ from chong.cli.render import escape
 from chong.cli.shared_hold import Change, check_choice, hold_targets
 from chong.cli.values import read_duration, reads
 from chong.store.buckets import parse_buckets
+from chong.store.errors import ConfigurationError
 from chong.supervisor.control_client import ask_node
 from chong.supervisor.exits import Exit
+from chong.supervisor.oneline import counted
 from chong.supervisor.submission import check_text
 from chong.worker.options import NAME_LIMIT
 
 _ALWAYS: tuple[Callable[..., Any], ...] = (
-    click.option("--wait", is_flag=True, help="Wait until every live node keeps to it."),
+    click.option("--wait", is_flag=True, help="With --bucket or --name: wait until every live node keeps to it."),
     click.option(
         "--timeout", default="60s", show_default=True, callback=reads(read_duration), help="How long to wait."
     ),
@@ -105,6 +107,8 @@ def _carry_out(
     if is_everywhere:
         change = replace(change, timeout=timeout if wait else None)
         return hold_targets(call, change, buckets or frozenset(), named)
+    if wait:
+        raise ConfigurationError("--wait: expected beside --bucket or --name, got NAME: this node keeps to it at once")
     for name in names:
         check_text("task name", name, NAME_LIMIT)
     request = {"op": "unhold" if change.undo else "hold", "names": names, "by": change.by}
@@ -120,7 +124,8 @@ def _ask(call: Invocation, request: dict[str, Any], told: Callable[[Mapping[str,
 
 def _held(fact: Mapping[str, Any]) -> str:
     already = "" if fact["had"] != fact["hold"] else " already"
-    return f"held{already}, {_tasks(fact['waiting'])} waiting: {fact['hold']}{_doomed(fact, 'will fail when released')}"
+    waiting = counted(fact["waiting"], "task")
+    return f"held{already}, {waiting} waiting: {fact['hold']}{_doomed(fact, 'will fail when released')}"
 
 
 def _released(fact: Mapping[str, Any]) -> str:
@@ -131,14 +136,12 @@ def _released(fact: Mapping[str, Any]) -> str:
         return f"{'released here' if fact['had'] else 'was not held here'}, but held in the store: {shared}"
     if not fact["had"]:
         return "was not held"
-    return f"released, {_tasks(fact['waiting'])} waiting for a slot{_doomed(fact, 'will fail now')}"
+    return f"released, {counted(fact['waiting'], 'task')} waiting for a slot{_doomed(fact, 'will fail now')}"
 
 
 def _doomed(fact: Mapping[str, Any], what: str) -> str:
     """Of waiting tasks that nothing can run; a supervisor of another version may not tell."""
     count = fact.get("undefined", 0)
-    return f"; {_tasks(count)} {what} (import_error): no task module defines the name any more" if count else ""
-
-
-def _tasks(count: int) -> str:
-    return f"{count} task" + ("" if count == 1 else "s")
+    return (
+        f"; {counted(count, 'task')} {what} (import_error): no task module defines the name any more" if count else ""
+    )

@@ -1,7 +1,7 @@
 """A PostgreSQL store's tables: how they are recognised, made, brought up to date, and refused when too new.
 
-Each step is one transaction of one file. Steps only add, so that nodes are upgraded one by one: `oldest_code` says
-which code may still use the tables.
+Each step is one transaction: its file, and the months of the trail. Steps only add, so that nodes are upgraded one by
+one: `oldest_code` says which code may still use the tables.
 """
 
 from typing import Any, cast
