@@ -4,13 +4,13 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
 import psycopg
 import pytest
-from node_bench import S, Supervised, wait_until
+from node_bench import Enter, S, Supervised, wait_until
 from pg_server import Databases, Server, url_of
 from psycopg import conninfo
 
@@ -20,8 +20,6 @@ from chong.store.query import TaskQuery
 from chong.store.schema import SCHEMA_VERSION
 
 OPERATING = Path(__file__).parents[2] / "docs" / "operating.md"
-
-Enter = Callable[..., Supervised]
 
 
 def named(node: str, buckets: str) -> tuple[str, ...]:
