@@ -11,9 +11,9 @@ from chong.cli.candidates import names, open_ids
 from chong.cli.ending import one_line
 from chong.cli.filters import Filter, filtered
 from chong.cli.invocation import Invocation
-from chong.cli.option import issuer_option, json_option
+from chong.cli.option import issuer_option, json_option, reason_option
 from chong.cli.reach import reach
-from chong.cli.request import Request, carry_out, default_issuer, targets
+from chong.cli.request import Request, carry_out, targets
 from chong.cli.screen import print_json, remark
 from chong.cli.values import read_duration, read_params, reads
 from chong.cli.wait import wait_until
@@ -114,7 +114,7 @@ _ASKING: tuple[Callable[..., Any], ...] = (
     click.option(
         "--timeout", default="60s", show_default=True, callback=reads(read_duration), help="How long to wait."
     ),
-    click.option("--reason", help="Why; kept with the task."),
+    reason_option("kept with the task"),
     issuer_option,
     click.pass_obj,
 )
@@ -160,8 +160,8 @@ def _ask(
     wait: bool,
     timeout: float,
     reason: str | None,
-    issued_by: str | None,
+    issued_by: str,
 ) -> Exit:
-    request = Request(action, issued_by or default_issuer(), reason, timeout if wait else None)
+    request = Request(action, issued_by, reason, timeout if wait else None)
     with reach(call) as reached:
         return carry_out(reached, request, targets(reached, action, parts, chosen))

@@ -108,7 +108,7 @@ def statuses() -> "Iterable[str]":
 
 
 def issuers() -> "Iterable[str]":
-    from chong.cli.request import default_issuer  # noqa: PLC0415
+    from chong.cli.option import default_issuer  # noqa: PLC0415
 
     return [default_issuer()]
 

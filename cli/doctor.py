@@ -9,7 +9,6 @@ from chong.cli.invocation import Invocation
 from chong.cli.option import issuer_option, json_option
 from chong.cli.reach import reach
 from chong.cli.render import Cell, Column, escape
-from chong.cli.request import default_issuer
 from chong.cli.screen import print_json, print_lines, print_table
 from chong.cli.times import span, stamp, utc_now
 from chong.cli.values import read_age, reads
@@ -66,8 +65,8 @@ def doctor(call: Invocation, *, orphan_after: timedelta | None, as_json: bool) -
 def alerts(call: Invocation, *, everything: bool, as_json: bool) -> None:
     """Show the alerts that the supervisors have raised.
 
-    Newest first. An alert is over when no supervisor has found its cause for two and a half of their looks, a
-    minute apart.
+    Newest first. An alert is over when no supervisor has found its cause for two and a half of their looks
+    (alert_seconds).
     """
     with reach(call) as reached:
         found = reached.store.alerts(cleared=everything)
@@ -90,7 +89,7 @@ def _cells(alert: Alert) -> list[Cell | str]:
 @click.argument("words", metavar="ID | KIND SUBJECT", nargs=-1, required=True)
 @issuer_option
 @click.pass_obj
-def ack(call: Invocation, *, words: tuple[str, ...], issued_by: str | None) -> None:
+def ack(call: Invocation, *, words: tuple[str, ...], issued_by: str) -> None:
     """Take an open alert on.
 
     It stays open, and everybody sees who looks after it. The first one who does so stands.
@@ -99,7 +98,7 @@ def ack(call: Invocation, *, words: tuple[str, ...], issued_by: str | None) -> N
     _check(words)
     with reach(call) as reached:
         found = _named(words, reached.store.alerts())
-        taken = reached.store.acknowledge_alert(found.id, issued_by or default_issuer())
+        taken = reached.store.acknowledge_alert(found.id, issued_by)
     if taken is None or taken.acknowledged_by is None:
         raise Refused(f"alert {found.id} is over")
     print(escape(f"{taken.id} {taken.kind} {taken.subject}: acknowledged by {taken.acknowledged_by}"))

@@ -6,17 +6,18 @@ import click
 
 from chong.cli import candidates
 from chong.cli.invocation import Invocation
-from chong.cli.option import issuer_option, json_option
+from chong.cli.option import issuer_option, json_option, reason_option
 from chong.cli.reach import reach
 from chong.cli.render import escape
-from chong.cli.request import default_issuer
 from chong.cli.screen import print_json, show_progress
 from chong.cli.shared_hold import check_node
 from chong.store.contract import TaskStore
 from chong.store.errors import ConfigurationError, Refused
-from chong.store.query import MAX_LIMIT, TaskQuery
+from chong.store.pages import all_tasks
+from chong.store.query import TaskQuery
 from chong.store.states import RUNS, WAITING, Status
-from chong.supervisor.submission import REASON_LIMIT, check_text
+from chong.supervisor.oneline import counted
+from chong.supervisor.submission import check_text
 from chong.worker.options import NAME_LIMIT
 
 
@@ -24,12 +25,12 @@ from chong.worker.options import NAME_LIMIT
 @click.argument("node", metavar="NODE", shell_complete=candidates.gone_nodes())
 @click.option("--yes", is_flag=True, help="Needed: a task that is lost cannot be had back.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be lost.")
-@click.option("--reason", help="Why; kept with each task.")
+@reason_option("kept with each task")
 @issuer_option
 @json_option
 @click.pass_obj
 def forget(
-    call: Invocation, *, node: str, yes: bool, dry_run: bool, reason: str | None, issued_by: str | None, as_json: bool
+    call: Invocation, *, node: str, yes: bool, dry_run: bool, reason: str | None, issued_by: str, as_json: bool
 ) -> None:
     """Close the waiting work of a node that is gone for good.
 
@@ -40,10 +41,6 @@ def forget(
     if not (yes or dry_run):
         raise ConfigurationError("--yes: expected it beside forget, got none; --dry-run counts what would be lost")
     check_text("node", node, NAME_LIMIT)
-    actor = default_issuer() if issued_by is None else issued_by
-    check_text("--as", actor, NAME_LIMIT)
-    if reason is not None:
-        check_text("--reason", reason, REASON_LIMIT)
     with reach(call) as reached:
         runs = _count(reached.store, node, RUNS)
         if dry_run:
@@ -52,12 +49,12 @@ def forget(
         else:
             check_node(node, [known.node for known in reached.store.nodes()])
             why = f"node {node} was forgotten" + (f": {reason}" if reason else "")
-            lost = _forget(reached.store, node, actor, why)
+            lost = _forget(reached.store, node, issued_by, why)
     if as_json:
         return print_json({"node": node, "lost": lost, "runs": runs, "dry_run": dry_run})
-    left = f"; {_counted(runs, 'run')} left to the leases, see chong reconcile" if runs else ""
+    left = f"; {counted(runs, 'run')} left to the leases, see chong reconcile" if runs else ""
     done = "would be lost" if dry_run else "lost, the node is forgotten"
-    return print(escape(f"node {node}: {_counted(lost, 'waiting task')} {done}{left}"))
+    return print(escape(f"node {node}: {counted(lost, 'waiting task')} {done}{left}"))
 
 
 def _check_gone(store: TaskStore, node: str) -> None:
@@ -73,19 +70,11 @@ def _forget(store: TaskStore, node: str, actor: str, reason: str) -> int:
     try:
         while closed := store.forget_node(node, event_id, actor=actor, reason=reason):
             lost += closed
-            show_progress(f"{_counted(lost, 'waiting task')} lost")
+            show_progress(f"{counted(lost, 'waiting task')} lost")
     finally:
         show_progress("")
     return lost
 
 
 def _count(store: TaskStore, node: str, statuses: frozenset[Status]) -> int:
-    found, before = 0, None
-    while page := store.query(TaskQuery(node=node, statuses=statuses, limit=MAX_LIMIT, before=before)):
-        found += len(page)
-        before = page[-1].id
-    return found
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+    return sum(1 for _ in all_tasks(store, TaskQuery(node=node, statuses=statuses)))

@@ -9,19 +9,20 @@ import click
 from chong.cli import candidates
 from chong.cli.candidates import Complete
 from chong.cli.invocation import Invocation
-from chong.cli.option import issuer_option
+from chong.cli.option import issuer_option, reason_option
 from chong.cli.render import escape
-from chong.cli.request import default_issuer
 from chong.cli.shared_hold import Change, check_choice, hold_targets
 from chong.cli.values import read_duration, reads
 from chong.store.buckets import parse_buckets
+from chong.store.errors import ConfigurationError
 from chong.supervisor.control_client import ask_node
 from chong.supervisor.exits import Exit
-from chong.supervisor.submission import REASON_LIMIT, check_text
+from chong.supervisor.oneline import counted
+from chong.supervisor.submission import check_text
 from chong.worker.options import NAME_LIMIT
 
 _ALWAYS: tuple[Callable[..., Any], ...] = (
-    click.option("--wait", is_flag=True, help="Wait until every live node keeps to it."),
+    click.option("--wait", is_flag=True, help="With --bucket or --name: wait until every live node keeps to it."),
     click.option(
         "--timeout", default="60s", show_default=True, callback=reads(read_duration), help="How long to wait."
     ),
@@ -62,9 +63,9 @@ def _everywhere(*, buckets: Complete | None, names: Complete) -> Callable[[Calla
 
 @click.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=candidates.names())
-@click.option("--reason", help="Why; shown with the tasks that wait.")
+@reason_option("shown with the tasks that wait")
 @_everywhere(buckets=None, names=candidates.names_everywhere())
-def hold(call: Invocation, *, names: tuple[str, ...], reason: str | None, **said: Any) -> Exit:
+def hold(call: Invocation, *, names: tuple[str, ...], issued_by: str, reason: str | None, **said: Any) -> Exit:
     """Let tasks wait: of a name on this node, of a bucket or a name on all.
 
     Until it is released, also over restarts. What runs goes on.
@@ -73,19 +74,21 @@ def hold(call: Invocation, *, names: tuple[str, ...], reason: str | None, **said
     holds everything here. --bucket and --name are held in the store, from anywhere: each node keeps to them as soon
     as it sees them. Without --wait "requested" means that some live nodes have not said so yet.
     """
-    return _carry_out(call, names, Change("hold requested", "held", reason=reason), told=_held, **said)
+    return _carry_out(call, names, Change("hold requested", "held", issued_by, reason=reason), told=_held, **said)
 
 
 @click.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=candidates.names(held=True))
 @_everywhere(buckets=candidates.held_targets("bucket"), names=candidates.held_targets("name"))
-def unhold(call: Invocation, *, names: tuple[str, ...], **said: Any) -> Exit:
+def unhold(call: Invocation, *, names: tuple[str, ...], issued_by: str, **said: Any) -> Exit:
     """Let what was held start again.
 
     NAME is released on this node, also one that the node holds by itself because it crashed too often. --bucket and
     --name are released in the store; what a node holds by its own word stays held there.
     """
-    return _carry_out(call, names, Change("release requested", "released", undo=True), told=_released, **said)
+    return _carry_out(
+        call, names, Change("release requested", "released", issued_by, undo=True), told=_released, **said
+    )
 
 
 def _carry_out(
@@ -98,26 +101,19 @@ def _carry_out(
     named: tuple[str, ...],
     wait: bool,
     timeout: float,
-    issued_by: str | None,
 ) -> Exit:
     is_everywhere = bool(buckets or named)
     check_choice(is_here=bool(names), is_everywhere=is_everywhere)
     if is_everywhere:
-        change = replace(change, by=issued_by, timeout=timeout if wait else None)
+        change = replace(change, timeout=timeout if wait else None)
         return hold_targets(call, change, buckets or frozenset(), named)
-    by = issued_by or default_issuer()
-    _check_words(names, by, change.reason)
-    request = {"op": "unhold" if change.undo else "hold", "names": names, "by": by}
-    _ask(call, request | ({} if change.undo else {"reason": change.reason}), told)
-    return Exit.DONE
-
-
-def _check_words(names: tuple[str, ...], by: str, reason: str | None) -> None:
+    if wait:
+        raise ConfigurationError("--wait: expected beside --bucket or --name, got NAME: this node keeps to it at once")
     for name in names:
         check_text("task name", name, NAME_LIMIT)
-    check_text("--as", by, NAME_LIMIT)
-    if reason is not None:
-        check_text("--reason", reason, REASON_LIMIT)
+    request = {"op": "unhold" if change.undo else "hold", "names": names, "by": change.by}
+    _ask(call, request | ({} if change.undo else {"reason": change.reason}), told)
+    return Exit.DONE
 
 
 def _ask(call: Invocation, request: dict[str, Any], told: Callable[[Mapping[str, Any]], str]) -> None:
@@ -128,7 +124,8 @@ def _ask(call: Invocation, request: dict[str, Any], told: Callable[[Mapping[str,
 
 def _held(fact: Mapping[str, Any]) -> str:
     already = "" if fact["had"] != fact["hold"] else " already"
-    return f"held{already}, {_tasks(fact['waiting'])} waiting: {fact['hold']}{_doomed(fact, 'will fail when released')}"
+    waiting = counted(fact["waiting"], "task")
+    return f"held{already}, {waiting} waiting: {fact['hold']}{_doomed(fact, 'will fail when released')}"
 
 
 def _released(fact: Mapping[str, Any]) -> str:
@@ -139,14 +136,12 @@ def _released(fact: Mapping[str, Any]) -> str:
         return f"{'released here' if fact['had'] else 'was not held here'}, but held in the store: {shared}"
     if not fact["had"]:
         return "was not held"
-    return f"released, {_tasks(fact['waiting'])} waiting for a slot{_doomed(fact, 'will fail now')}"
+    return f"released, {counted(fact['waiting'], 'task')} waiting for a slot{_doomed(fact, 'will fail now')}"
 
 
 def _doomed(fact: Mapping[str, Any], what: str) -> str:
     """Of waiting tasks that nothing can run; a supervisor of another version may not tell."""
     count = fact.get("undefined", 0)
-    return f"; {_tasks(count)} {what} (import_error): no task module defines the name any more" if count else ""
-
-
-def _tasks(count: int) -> str:
-    return f"{count} task" + ("" if count == 1 else "s")
+    return (
+        f"; {counted(count, 'task')} {what} (import_error): no task module defines the name any more" if count else ""
+    )

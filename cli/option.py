@@ -1,11 +1,18 @@
 """Options that several commands of `chong` share."""
 
+import getpass
+import os
+import socket
 from collections.abc import Callable
 from typing import Any
 
 import click
 
 from chong.cli import candidates
+from chong.supervisor.submission import REASON_LIMIT, check_text
+from chong.worker.options import NAME_LIMIT
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -13,10 +20,39 @@ def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def issuer_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`issued_by` is always somebody: whoever is named, else the user of this process."""
     return click.option(
         "--as",
         "issued_by",
         metavar="WHO",
+        callback=_issuer,
         shell_complete=candidates.values(candidates.issuers),
         help="Who asks; default USER@HOST.",
     )(function)
+
+
+def reason_option(use: str) -> Decorator:
+    """`use`: what becomes of the reason."""
+    return click.option("--reason", callback=_reason, help=f"Why; {use}.")
+
+
+def default_issuer() -> str:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = f"uid{os.getuid()}"
+    return f"{user}@{socket.gethostname()}"
+
+
+def _issuer(_: click.Context, __: click.Parameter, said: str | None) -> str:
+    if said is None:
+        return default_issuer()
+    # An empty one is no wish for the default: mostly it is a variable of a script that is not set.
+    check_text("--as", said, NAME_LIMIT)
+    return said
+
+
+def _reason(_: click.Context, __: click.Parameter, said: str | None) -> str | None:
+    if said is not None:
+        check_text("--reason", said, REASON_LIMIT)
+    return said

@@ -14,7 +14,7 @@ from chong.cli.screen import print_json, remark, show_progress
 from chong.cli.values import read_age
 from chong.store.contract import TaskStore
 from chong.store.errors import ConfigurationError, StoreUnavailable
-from chong.supervisor.oneline import one_line
+from chong.supervisor.oneline import counted, one_line
 
 BATCH = 100
 LEAST_AGE = timedelta(days=1)
@@ -51,9 +51,9 @@ def prune(call: Invocation, *, said: str, archive: Path | None, dry_run: bool, y
     if as_json:
         print_json({"tasks": tasks, "traces": traces, "archive": archive and str(archive), "dry_run": dry_run})
     elif dry_run:
-        print(f"{_counted(tasks)} would be removed")
+        print(f"{counted(tasks, 'task')} would be removed")
     else:
-        print(f"{_counted(tasks)} removed, and {traces} old firings and terms")
+        print(f"{counted(tasks, 'task')} removed, and {traces} old firings and terms")
     if needs_yes:
         remark(f"chong: --older-than: {said!r} is less than 1d, so to remove them takes --yes{_guess(said)}")
 
@@ -70,10 +70,6 @@ def _guess(said: str) -> str:
     return f"; did you mean {said}d?" if said.isdecimal() and int(said) else ""
 
 
-def _counted(tasks: int) -> str:
-    return f"{tasks} task" if tasks == 1 else f"{tasks} tasks"
-
-
 def _remove_tasks(store: TaskStore, age: timedelta, archive: Archive | None) -> int:
     """A batch is on the disk before it goes; one of which nothing goes ends it, as others write to these tasks now."""
     wanted, gone, last = store.count_prunable(age), 0, 1
@@ -83,7 +79,7 @@ def _remove_tasks(store: TaskStore, age: timedelta, archive: Archive | None) -> 
                 archive.add(records)
             last = store.prune(records)
             gone += last
-            show_progress(f"{gone} of {_counted(wanted)} removed")
+            show_progress(f"{gone} of {counted(wanted, 'task')} removed")
     finally:
         show_progress("")
     return gone

@@ -5,9 +5,8 @@ import uuid
 import click
 
 from chong.cli.invocation import Invocation
-from chong.cli.option import json_option
+from chong.cli.option import issuer_option, json_option, reason_option
 from chong.cli.render import Column, escape
-from chong.cli.request import default_issuer
 from chong.cli.screen import print_json, print_table, show_progress
 from chong.cli.times import stamp
 from chong.store.buckets import BucketPolicy
@@ -20,8 +19,6 @@ from chong.store.query import TaskQuery
 from chong.store.rebucketing import Rebucketing, check_standing
 from chong.store.states import RUNS, WAITING
 from chong.supervisor.exits import Exit
-from chong.supervisor.submission import REASON_LIMIT, check_text
-from chong.worker.options import NAME_LIMIT
 
 _CHANGES = (
     Column("AT"),
@@ -38,8 +35,8 @@ _CHANGES = (
 @click.argument("number", metavar="[NUMBER]", type=int, required=False)
 @click.option("--yes", is_flag=True, help="Needed: every node has to be configured anew.")
 @click.option("--dry-run", is_flag=True, help="Only say how many tasks would move.")
-@click.option("--reason", help="Why; kept with the change and with each task that moves.")
-@click.option("--as", "issued_by", metavar="WHO", help="Who asks; default USER@HOST.")
+@reason_option("kept with the change and with each task that moves")
+@issuer_option
 @json_option
 @click.pass_obj
 def rebucket(
@@ -49,7 +46,7 @@ def rebucket(
     yes: bool,
     dry_run: bool,
     reason: str | None,
-    issued_by: str | None,
+    issued_by: str,
     as_json: bool,
 ) -> Exit:
     """Change the number of buckets; without NUMBER show each change of it.
@@ -63,16 +60,12 @@ def rebucket(
     policy = BucketPolicy(number)
     if not (yes or dry_run):
         raise ConfigurationError("--yes: expected it beside rebucket, got none; --dry-run counts what would move")
-    actor = default_issuer() if issued_by is None else issued_by
-    check_text("--as", actor, NAME_LIMIT)
-    if reason is not None:
-        check_text("--reason", reason, REASON_LIMIT)
     # Not `reach`: a chong.toml may have the old number or the new one, whichever was first.
     with open_store(call.url, create=False) as store:
         if dry_run:
             before, waiting, moved = _count(store, policy)
         else:
-            done = _rebucket(store, number, actor, reason)
+            done = _rebucket(store, number, issued_by, reason)
             before, waiting, moved = done.before, done.waiting, done.moved
     if as_json:
         print_json({"before": before, "after": number, "waiting": waiting, "moved": moved, "dry_run": dry_run})
@@ -103,7 +96,7 @@ def _count(store: TaskStore, policy: BucketPolicy) -> tuple[int, int, int]:
     before = check_standing(
         recorded=store.deployment().num_buckets,
         live=[node.node for node in store.nodes() if node.is_live],
-        runs=sum(count for status, count in store.stats().items() if status in RUNS),
+        runs=sum(1 for _ in all_tasks(store, TaskQuery(statuses=RUNS))),
         held=[hold.target for hold in store.holds().holds if hold.scope is HoldScope.BUCKET],
     )
     keyed = [task for task in all_tasks(store, TaskQuery(statuses=WAITING)) if task.bucket_key is not None]

@@ -1,8 +1,5 @@
 """Asking for a stop, pause, freeze or resume of some tasks, and, when wanted, waiting until it came about."""
 
-import getpass
-import os
-import socket
 import time
 from dataclasses import dataclass
 
@@ -49,14 +46,6 @@ class Effect:
 
     came_about: bool
     text: str
-
-
-def default_issuer() -> str:
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = f"uid{os.getuid()}"
-    return f"{user}@{socket.gethostname()}"
 
 
 def targets(reached: Reached, action: Action, parts: tuple[str, ...], chosen: Filter) -> list[TaskSnapshot]:

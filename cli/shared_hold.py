@@ -10,7 +10,6 @@ from chong.cli.filters import check_buckets
 from chong.cli.invocation import Invocation
 from chong.cli.reach import reach
 from chong.cli.render import escape
-from chong.cli.request import default_issuer
 from chong.cli.screen import remark
 from chong.cli.times import span
 from chong.cli.wait import wait_until
@@ -23,7 +22,8 @@ from chong.store.states import WAITING
 from chong.supervisor.exits import Exit
 from chong.supervisor.holds import EVERYTHING
 from chong.supervisor.nearest import suggestion
-from chong.supervisor.submission import REASON_LIMIT, check_text
+from chong.supervisor.oneline import counted
+from chong.supervisor.submission import check_text
 from chong.worker.options import NAME_LIMIT
 
 Target = tuple[HoldScope, str]
@@ -39,8 +39,8 @@ class Change:
 
     requested: str
     done: str
+    by: str
     undo: bool = False
-    by: str | None = None
     reason: str | None = None
     timeout: float | None = None
 
@@ -51,10 +51,6 @@ def hold_targets(
     """Hold or release them, each once; whatever does not exist is refused before anything is changed."""
     if call.num_buckets is not None:
         check_buckets(BucketPolicy(call.num_buckets), buckets)
-    by = change.by or default_issuer()
-    check_text("--as", by, NAME_LIMIT)
-    if change.reason is not None:
-        check_text("--reason", change.reason, REASON_LIMIT)
     targets = [(HoldScope.BUCKET, str(bucket)) for bucket in sorted(buckets)]
     targets += [(HoldScope.NAME, name) for name in dict.fromkeys(names)]
     targets += [(HoldScope.NODE, node) for node in dict.fromkeys(nodes)]
@@ -70,7 +66,7 @@ def hold_targets(
             if change.undo:
                 revision = reached.store.lift_hold(scope, target)
             else:
-                hold = SharedHold(scope=scope, target=target, by=by, reason=change.reason)
+                hold = SharedHold(scope=scope, target=target, by=change.by, reason=change.reason)
                 revision = reached.store.place_hold(hold)
         silent = _await(reached.store, targets, revision, change.timeout)
         now = standing(reached.store)
@@ -149,7 +145,7 @@ def _tell(
     who = escape(f"{target[0]} {target[1]}")
     text = escape(f": {now.text}") if now is not None else ""
     if change.undo and now is None:
-        text = f", {freed} task{'' if freed == 1 else 's'} waiting for a slot"
+        text = f", {counted(freed, 'task')} waiting for a slot"
     if change.undo and had is None:
         print(f"{who}: was not held")
     elif silent and change.timeout is not None:

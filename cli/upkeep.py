@@ -7,10 +7,9 @@ from typing import Any
 import click
 
 from chong.cli.invocation import Invocation
-from chong.cli.option import json_option
+from chong.cli.option import default_issuer, json_option
 from chong.cli.reach import reach
 from chong.cli.render import escape
-from chong.cli.request import default_issuer
 from chong.cli.screen import print_json, print_table, remark, show_progress
 from chong.cli.standing import standings
 from chong.cli.taskrow import COLUMNS, task_row
@@ -19,6 +18,7 @@ from chong.cli.wait import PATIENCE
 from chong.store.errors import StoreUnavailable
 from chong.supervisor.control_client import ask_node
 from chong.supervisor.exits import Exit
+from chong.supervisor.oneline import counted
 from chong.supervisor.reconcile import Judge
 from chong.supervisor.reloads import RELOAD_SECONDS
 
@@ -63,7 +63,7 @@ def reload(call: Invocation, *, as_json: bool) -> Exit:
     if as_json:
         print_json(loaded)
         return _code(loaded)
-    print(f"generation {loaded['generation']} is live, with {loaded['tasks']} tasks")
+    print(f"generation {loaded['generation']} is live, with {counted(loaded['tasks'], 'task')}")
     for module, error in sorted(loaded["errors"].items()):
         remark(f"chong: module {escape(module)} failed: {escape(error)}")
     for name, error in sorted(loaded.get("refused", {}).items()):
@@ -83,7 +83,7 @@ class Patience:
 
     def note_answer(self, count: int, seconds: float) -> None:
         self._answered = time.monotonic()
-        show_progress(f"watching {count} leases for at most {span(seconds)}")
+        show_progress(f"watching {counted(count, 'lease')} for at most {span(seconds)}")
 
     def sleep(self, seconds: float) -> None:
         if time.monotonic() - self._answered > PATIENCE:

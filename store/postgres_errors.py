@@ -7,8 +7,9 @@ from psycopg import errors
 
 from chong.store.errors import ConfigurationError, Refused, RightsMissing, StoreUnavailable
 
-RIGHTS = "SELECT, INSERT, UPDATE and DELETE"
-"""What a role needs that does not only look."""
+LOOKS = "SELECT"
+WRITES = "SELECT, INSERT, UPDATE and DELETE"
+"""The rights that a role needs, for a look and for whatever changes something: the server does not name them."""
 # A connection that is not made leaves nothing but text, the server's as well as libpq's own.
 _REFUSED_BY_SERVER = re.compile(
     r"FATAL: .*(password|pg_hba\.conf|does not exist|is not permitted to log in|permission denied"
@@ -22,8 +23,8 @@ _ATTEMPT = "\n- host: "
 """With several hosts, or several addresses of one, the driver lists what each attempt came to."""
 
 
-def translated(error: psycopg.Error, label: str) -> StoreUnavailable | Refused:
-    """Chong's error for a driver's."""
+def translated(error: psycopg.Error, label: str, rights: str = LOOKS) -> StoreUnavailable | Refused:
+    """Chong's error for a driver's; `rights`: what the call needs."""
     said = " ".join((error.diag.message_primary or str(error)).split())
     if isinstance(error, errors.DataError | errors.IntegrityError):
         return Refused(f"store {label}: a value cannot be stored: {said}")
@@ -33,7 +34,7 @@ def translated(error: psycopg.Error, label: str) -> StoreUnavailable | Refused:
         )
     if isinstance(error, errors.InsufficientPrivilege):
         return RightsMissing(
-            f"store {label}: {said}; expected a role with {RIGHTS} on chong's tables, got one without that right"
+            f"store {label}: {said}; expected a role with {rights} on chong's tables, got one without that right"
         )
     # Also what is wrong with the tables, such as one that is renamed or restored: until it is put right, tasks go on.
     return StoreUnavailable(f"store {label}: {said}")
@@ -41,6 +42,8 @@ def translated(error: psycopg.Error, label: str) -> StoreUnavailable | Refused:
 
 def refusal(error: psycopg.Error, label: str, *, hosts: int = 1) -> StoreUnavailable | Refused | ConfigurationError:
     """As `translated`, for a connection that was not made: a wrong name or password does not cure itself.
+
+    Nor does the want of a right, here that to connect to this database: somebody has to grant it.
 
     Of several hosts all have to refuse: one that is merely away may be the right one.
     """
@@ -50,7 +53,8 @@ def refusal(error: psycopg.Error, label: str, *, hosts: int = 1) -> StoreUnavail
         host = attempt.partition(",")[0] if hosts > 1 else ""
         refused[host] = refused.get(host, False) or _is_refusal(attempt)
     if all(refused.values()):
-        return ConfigurationError(f"store {label}: {' '.join(said.split())}")
+        kind = RightsMissing if "permission denied" in said else ConfigurationError
+        return kind(f"store {label}: {' '.join(said.split())}")
     return translated(error, label)
 
 

@@ -1,14 +1,14 @@
 """A PostgreSQL store's tables: how they are recognised, made, brought up to date, and refused when too new.
 
-Each step is one transaction of one file. Steps only add, so that nodes are upgraded one by one: `oldest_code` says
-which code may still use the tables.
+Each step is one transaction: its file, and the months of the trail. Steps only add, so that nodes are upgraded one by
+one: `oldest_code` says which code may still use the tables.
 """
 
 from typing import Any, cast
 
 from psycopg import errors
 
-from chong.store.errors import ConfigurationError, StoreUnavailable, TablesMissing
+from chong.store.errors import ConfigurationError, RightsMissing, StoreUnavailable, TablesMissing
 from chong.store.partitions import keep_months
 from chong.store.postgres_session import Connection
 from chong.store.queries import load_queries, load_script, with_percent
@@ -25,7 +25,7 @@ def recognise(connection: Connection, label: str, *, create: bool) -> None:
     server = connection.info.server_version // 10_000
     if server < OLDEST_SERVER:
         raise ConfigurationError(f"store {label}: expected PostgreSQL {OLDEST_SERVER} or newer, got {server}")
-    found = _deployment(connection, label)
+    found = _deployment(connection)
     if found is None or found["schema_version"] < SCHEMA_VERSION:
         if not create:
             wanted = (
@@ -35,7 +35,7 @@ def recognise(connection: Connection, label: str, *, create: bool) -> None:
             )
             raise TablesMissing(f"store {label} {wanted}: run `chong migrate`, or start a supervisor")
         migrate(connection, label)
-        found = _deployment(connection, label)
+        found = _deployment(connection)
     if found is not None and found["oldest_code"] > SCHEMA_VERSION:
         raise ConfigurationError(
             f"store {label} has schema {found['schema_version']}, for code that knows schema "
@@ -47,7 +47,7 @@ def migrate(connection: Connection, label: str) -> list[int]:
     """Take the steps that are missing; returns them. Several processes may do so at once."""
     taken = []
     for version in sorted(STEPS):
-        found = _deployment(connection, label)
+        found = _deployment(connection)
         if found is not None and found["schema_version"] >= version:
             continue
         try:
@@ -55,7 +55,7 @@ def migrate(connection: Connection, label: str) -> list[int]:
                 _step(connection, version)
         except (errors.DuplicateObject, errors.DuplicateTable, errors.UniqueViolation):
             # Somebody else was faster: what counts is what stands then.
-            if _deployment(connection, label) is None:
+            if _deployment(connection) is None:
                 raise ConfigurationError(
                     f"store {label}: expected an empty database or chong's, got other tables"
                 ) from None
@@ -65,7 +65,7 @@ def migrate(connection: Connection, label: str) -> list[int]:
             ) from error
         except errors.InsufficientPrivilege as error:
             said = error.diag.message_primary
-            raise ConfigurationError(
+            raise RightsMissing(
                 f"store {label}: {said}: run `chong migrate` with a role that may create tables"
             ) from error
         else:
@@ -80,11 +80,8 @@ def _step(connection: Connection, version: int) -> None:
     connection.execute(cast("Any", created), {"schema_version": version, "oldest_code": OLDEST_CODE})
 
 
-def _deployment(connection: Connection, label: str) -> dict[str, Any] | None:
+def _deployment(connection: Connection) -> dict[str, Any] | None:
     try:
         return connection.execute("SELECT schema_version, oldest_code FROM deployment").fetchone()
     except (errors.UndefinedTable, errors.UndefinedColumn):
         return None
-    except errors.InsufficientPrivilege as error:
-        said = error.diag.message_primary
-        raise ConfigurationError(f"store {label}: {said}; expected a role that may read chong's tables") from error

@@ -25,7 +25,7 @@ from psycopg.types.string import TextLoader
 
 from chong.store.errors import ConfigurationError, Refused, StoreError, StoreUnavailable
 from chong.store.postgres_address import label_of
-from chong.store.postgres_errors import refusal, translated
+from chong.store.postgres_errors import LOOKS, WRITES, refusal, translated
 
 # The driver's own remarks would go to standard error, beside the one line of an error; what matters of them is in it.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
@@ -194,7 +194,7 @@ class Pool:
     @contextlib.contextmanager
     def writing(self, limits: str) -> Iterator[Statements]:
         """A transaction in one round trip as long as nothing is read within; `limits` bounds it on the server too."""
-        with self._call() as connection, connection.pipeline(), connection.transaction():
+        with self._call(WRITES) as connection, connection.pipeline(), connection.transaction():
             statements = self._statements(connection)
             statements.execute(limits, self._limits)
             yield statements
@@ -202,7 +202,7 @@ class Pool:
     @contextlib.contextmanager
     def writing_long(self, limits: str) -> Iterator[Unhurried]:
         """As `writing`, but every statement has the deadline of a call for itself."""
-        with self._call() as connection, connection.transaction():
+        with self._call(WRITES) as connection, connection.transaction():
             statements = Unhurried(self._statements(connection), partial(self._renew, connection))
             statements.execute(limits, self._limits)
             yield statements
@@ -228,7 +228,7 @@ class Pool:
             yield connection
 
     @contextlib.contextmanager
-    def _call(self) -> Iterator[Connection]:
+    def _call(self, rights: str = LOOKS) -> Iterator[Connection]:
         if os.getpid() != self._pid:
             raise StoreError(
                 f"store {self.label} was opened in process {self._pid}: "
@@ -249,7 +249,7 @@ class Pool:
                 if isinstance(error, errors.ReadOnlySqlTransaction):
                     # The others lead to the same server, which is the wrong one by now.
                     self._pool.drain()
-                raise translated(error, self.label) from error
+                raise translated(error, self.label, rights) from error
             except (UnicodeEncodeError, OverflowError) as error:
                 raise Refused(f"store {self.label}: a value cannot be stored: {error}") from error
             finally:

@@ -47,7 +47,7 @@ class Admission:
         return bucket
 
     def admit(self, submission: Submission, task: Task, now: datetime) -> tuple[TaskState, SaveState]:
-        """The new task, queued. Its bucket is recorded now and never computed again."""
+        """The new task, queued. Its bucket is recorded now; only `chong rebucket` computes it anew."""
         snapshot = TaskSnapshot(
             id=submission.id,
             name=submission.name,

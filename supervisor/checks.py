@@ -17,6 +17,7 @@ from chong.store.states import Status
 from chong.store.survey import OpenWork, Survey
 from chong.supervisor.coverage import Owners, owners_of
 from chong.supervisor.holds import EVERYTHING
+from chong.supervisor.oneline import counted
 
 CLOCK_SECONDS = 2.0
 """So far may a clock be off."""
@@ -138,7 +139,7 @@ def _orphans(scope: Scope) -> Iterator[Finding]:
             gone["keyless work" if work.bucket is None else f"bucket {work.bucket}"].append(work)
     for subject, works in gone.items():
         oldest = min(works, key=lambda work: work.since)
-        tasks = _count(sum(work.still for work in works), "task")
+        tasks = counted(sum(work.still for work in works), "task")
         why = "its node is not alive" if subject.startswith("node ") else "nobody who is alive owns it"
         yield Finding(Kind.ORPHAN, subject, f"{tasks} without change, {oldest.task_id} since {_at(oldest)}: {why}")
 
@@ -165,7 +166,7 @@ def _stuck(scope: Scope) -> Iterator[Finding]:
             continue
         where = "without a key" if work.bucket is None else f"in bucket {work.bucket}"
         subject = f"{work.name} {where} on {work.node}"
-        detail = f"{_count(work.still, 'task')} queued and none runs, {work.task_id} since {_at(work)}"
+        detail = f"{counted(work.still, 'task')} queued and none runs, {work.task_id} since {_at(work)}"
         yield Finding(Kind.STUCK, subject, detail)
 
 
@@ -182,7 +183,7 @@ def _held(scope: Scope) -> Iterator[Finding]:
 def _unclaimed(scope: Scope) -> Iterator[Finding]:
     for found in scope.survey.commands:
         if scope.survey.now - found.since > timedelta(seconds=UNCLAIMED_SECONDS):
-            count = _count(found.commands, "command")
+            count = counted(found.commands, "command")
             detail = (
                 f"{count} that nobody takes up, the oldest for {found.task_id} since {found.since:%Y-%m-%d %H:%M:%S}Z"
             )
@@ -265,10 +266,6 @@ def _sqlite(scope: Scope) -> Iterator[Finding]:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".") if part.isdigit())
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def _at(work: OpenWork) -> str:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import click
 
-from chong.store.errors import ChongError, ConfigurationError, StoreUnavailable
+from chong.store.errors import ChongError, ConfigurationError, RightsMissing, StoreUnavailable
 from chong.store.open import open_store
 from chong.supervisor.config import configured
 from chong.supervisor.containment import check_setting
@@ -118,7 +118,7 @@ def run() -> None:
         _complain(unknown_option(error), Exit.USAGE)
     except click.ClickException as error:
         _complain(sentence(error.format_message()), Exit.USAGE)
-    except ConfigurationError as error:
+    except (ConfigurationError, RightsMissing) as error:  # a node that lacks a right from the start is set up wrongly
         _complain(str(error), Exit.USAGE)
     except StoreUnavailable as error:
         _complain(str(error), Exit.UNREACHABLE)

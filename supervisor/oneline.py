@@ -1,4 +1,4 @@
-"""An error as one line: nothing in it that could command a terminal, and no secret."""
+"""What is told as one line, errors above all: nothing in it that could command a terminal, and no secret."""
 
 import re
 
@@ -16,6 +16,11 @@ def one_line(text: str) -> str:
     """`text` on one line, without a secret; control, format and surrogate characters as escapes."""
     line = " ".join(without_secret(text).split())
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in line)
+
+
+def counted(number: int, noun: str) -> str:
+    """Such as "1 task" or "3 tasks"; of nouns that take an s."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def sentence(text: str) -> str:

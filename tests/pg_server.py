@@ -9,7 +9,8 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 from urllib.parse import quote, urlencode
@@ -171,6 +172,18 @@ class Standby(Server):
 def both(one: Server, other: Server) -> str:
     """The address by which whichever of them can be written to is used."""
     return f"postgresql://chong@/postgres?host={one.root},{other.root}&target_session_attrs=read-write"
+
+
+@contextmanager
+def frozen(pids: list[int]) -> Iterator[None]:
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            with suppress(ProcessLookupError):  # one that was given up may have gone
+                os.kill(pid, signal.SIGCONT)
 
 
 def free_port(host: str) -> int:

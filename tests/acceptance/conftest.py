@@ -1,5 +1,5 @@
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,7 +8,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "process"))
 pytest.register_assert_rewrite("node_bench")
 
 import node_places  # noqa: E402
-from node_bench import Supervised  # noqa: E402
+from node_bench import Enter, Supervised  # noqa: E402
 
 place = node_places.place
 
@@ -30,7 +30,7 @@ def shared() -> Iterator[Supervised]:
 
 
 @pytest.fixture
-def fleet(database: str) -> Iterator[Callable[..., Supervised]]:
+def fleet(database: str) -> Iterator[Enter]:
     """Starts one more node on the shared store."""
     nodes: list[Supervised] = []
 

@@ -1,7 +1,8 @@
 """`chong-supervisor` that is killed in its nth call of a method of its PostgreSQL store: run as a script.
 
 Its arguments are the method, the number, the moment, and the whole command that it takes the place of. The moment is
-`before` the call, `after` it, or `during` it: some random instant while the server works on it.
+`before` the call, `after` it, or `during` it: some random instant while the server works on it. With `won` it is after
+the nth call that was granted.
 """
 
 import os
@@ -33,6 +34,11 @@ def die_soon() -> None:
 
 
 def killed(*args: Any, **facts: Any) -> Any:
+    if moment == "won":
+        answer = called(*args, **facts)
+        if answer and next(calls) == number:
+            die()
+        return answer
     is_last = next(calls) == number
     if is_last and moment == "before":
         die()

@@ -3,37 +3,23 @@
 import json
 import shlex
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from node_bench import LEASE, S, Supervised, wait_until
+from node_bench import LEASE, Enter, S, Supervised, wait_until
 
 from chong.store.buckets import BucketPolicy
 
-Enter = Callable[..., Supervised]
 LOOK = 0.5
 OFTEN = ("--alert-seconds", str(LOOK), "--num-buckets", "64")
 TAKE_DOWN = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read())"
 
 
 @pytest.fixture
-def fleet(database: str) -> Iterator[Enter]:
-    """Starts one more node on the shared store."""
-    nodes: list[Supervised] = []
-
-    def enter(name: str, buckets: str, *options: str) -> Supervised:
-        node = Supervised()
-        nodes.append(node)
-        node.share(database)
-        return node.start("--node", name, "--owned-buckets", buckets, *OFTEN, *options)
-
-    try:
-        yield enter
-    finally:
-        for node in nodes:
-            node.finish()
+def watchful(fleet: Enter) -> Enter:
+    """Starts one more node, by its name and its buckets, that looks for what is wrong often."""
+    return lambda name, buckets, *options: fleet("--node", name, "--owned-buckets", buckets, *OFTEN, *options)
 
 
 def key_of(low: int, high: int) -> str:
@@ -59,9 +45,9 @@ def cleared(node: Supervised, alert_id: int) -> Any:
     return wait_until(look, f"the end of alert {alert_id}")
 
 
-def test_buckets_of_two_nodes_are_told_at_the_start_and_raised(fleet: Enter):
+def test_buckets_of_two_nodes_are_told_at_the_start_and_raised(watchful: Enter):
     """The second one warns in its log; an operator takes the alert on; it is over when one gives the buckets back."""
-    one, two = fleet("one", "0-31"), fleet("two", "30-63")
+    one, two = watchful("one", "0-31"), watchful("two", "30-63")
     (warning,) = two.events("buckets_declared_twice")
     assert (warning["level"], warning["by"], warning["buckets"]) == ("error", "one", "30-31")
     raised = alert(one, "duplicate", "buckets 30-31")
@@ -79,9 +65,9 @@ def test_buckets_of_two_nodes_are_told_at_the_start_and_raised(fleet: Enter):
     assert (answer.code, answer.out, answer.err) == (0, "nothing found\n", "")
 
 
-def test_a_killed_nodes_buckets_and_work_are_alerts_until_it_is_back(fleet: Enter):
+def test_a_killed_nodes_buckets_and_work_are_alerts_until_it_is_back(watchful: Enter):
     """Its buckets are uncovered when its lease is over, its tasks orphans when they have not changed for long."""
-    one, two = fleet("one", "0-31", "--orphan-after", "1s"), fleet("two", "32-63")
+    one, two = watchful("one", "0-31", "--orphan-after", "1s"), watchful("two", "32-63")
     left = two.submit("noop", key=key_of(32, 63))
     two.wait_for(left, S.SUCCEEDED)
     running = two.submit("hold", key=key_of(32, 63))
@@ -100,11 +86,11 @@ def test_a_killed_nodes_buckets_and_work_are_alerts_until_it_is_back(fleet: Ente
         cleared(one, raised.id)
 
 
-def test_two_supervisors_tell_the_command_once(fleet: Enter, tmp_path: Path):
+def test_two_supervisors_tell_the_command_once(watchful: Enter, tmp_path: Path):
     """Of each appearance and of each clearing, whoever of them sees it first."""
     said = tmp_path / "said"
     command = shlex.join([sys.executable, "-c", TAKE_DOWN, str(said)])
-    one, two = (fleet(*node, "--alert-command", command) for node in (("one", "0-31"), ("two", "31-63")))
+    one, two = (watchful(*node, "--alert-command", command) for node in (("one", "0-31"), ("two", "31-63")))
     raised = alert(one, "duplicate", "buckets 31")
 
     def told(event: str) -> list[dict[str, Any]]:
@@ -124,10 +110,10 @@ def test_two_supervisors_tell_the_command_once(fleet: Enter, tmp_path: Path):
     assert [event["subject"] for event in events if event["alert"] == raised.id] == ["buckets 31"]
 
 
-def test_a_command_that_hangs_keeps_nobody_waiting(fleet: Enter):
+def test_a_command_that_hangs_keeps_nobody_waiting(watchful: Enter):
     """Tasks run, and the end of the node takes no longer."""
     command = shlex.join([sys.executable, "-c", "import time; time.sleep(600)"])
-    one = fleet("one", "0-31", "--alert-command", command)
+    one = watchful("one", "0-31", "--alert-command", command)
     alert(one, "uncovered", "buckets 32-63")
     task = one.end_of(one.submit("noop", key=key_of(0, 31)))
     assert task.status is S.SUCCEEDED

@@ -2,15 +2,13 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
 import psycopg
-from node_bench import Supervised, wait_until
+from node_bench import Enter, Supervised, wait_until
 
-Enter = Callable[..., Supervised]
-KILLER = (sys.executable, str(Path(__file__).with_name("killed_at_claim.py")), "20")
+KILLER = (sys.executable, str(Path(__file__).with_name("killed_in_store.py")), "claim_firing", "20", "won")
 OFTEN = ("--tasks", "node_often")
 PATIENCE = 90.0
 """Seconds; whoever wakes first at an instant may claim all of it, so one of them can lose for long."""

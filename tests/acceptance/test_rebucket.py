@@ -4,15 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 
 import psycopg
-from node_bench import S, Supervised, wait_until
+from node_bench import Enter, S, Supervised, wait_until
 
 from chong.store.buckets import BucketPolicy
 from chong.store.specimens import queued, save_of
 
-Enter = Callable[..., Supervised]
 OLD, NEW = BucketPolicy(64), BucketPolicy(96)
 MOVES = next(key for key in map(str, range(1000)) if OLD.bucket_of(key) < 32 and NEW.bucket_of(key) >= 64)
 

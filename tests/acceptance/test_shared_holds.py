@@ -2,13 +2,11 @@
 
 import os
 import signal
-from collections.abc import Callable
 
-from node_bench import S, Supervised, wait_until
+from node_bench import Enter, S, Supervised, wait_until
 
 from chong.store.buckets import BucketPolicy
 
-Enter = Callable[..., Supervised]
 POLICY = BucketPolicy(64)
 
 

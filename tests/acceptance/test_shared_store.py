@@ -4,13 +4,13 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
 import psycopg
 import pytest
-from node_bench import S, Supervised, wait_until
+from node_bench import Enter, S, Supervised, wait_until
 from pg_server import Databases, Server, url_of
 from psycopg import conninfo
 
@@ -20,8 +20,6 @@ from chong.store.query import TaskQuery
 from chong.store.schema import SCHEMA_VERSION
 
 OPERATING = Path(__file__).parents[2] / "docs" / "operating.md"
-
-Enter = Callable[..., Supervised]
 
 
 def named(node: str, buckets: str) -> tuple[str, ...]:
@@ -207,6 +205,21 @@ def test_a_supervisor_whose_role_may_only_read_ends_at_once(observed: Supervised
     assert answer.code == 2
     assert "permission denied for table" in answer.err.splitlines()[-1]
     assert "s3cret" not in answer.err
+
+
+@pytest.mark.parametrize("closed", ["deployment", "tasks"])
+def test_what_a_reader_may_not_see_is_one_line(observed: Supervised, databases: Databases, closed: str):
+    """It names the one right that a look needs, whichever table it is; a supervisor ends as wrongly set up."""
+    said = conninfo.conninfo_to_dict(observed.environment["CHONG_DB"])
+    databases.execute(f"REVOKE SELECT ON {closed} FROM {said['user']}", database=str(said["dbname"]))
+    told = observed.cli("ps")
+    assert (told.code, told.out, told.err.count("\n")) == (1, "", 1)
+    expected = f"permission denied for table {closed}; expected a role with SELECT on chong's tables"
+    assert expected in told.err
+    assert observed.refuse("--state-dir", str(observed.state), "--node", "two").code == 2
+    if closed == "deployment":
+        checked = observed.refuse("--state-dir", str(observed.state), "--node", "two", "--check")
+        assert (checked.code, expected in checked.err) == (2, True)
 
 
 def test_what_an_observer_may_not_do_is_one_line(fleet: Enter, observed: Supervised):

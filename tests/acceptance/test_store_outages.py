@@ -1,22 +1,20 @@
 """A PostgreSQL store that is lost, frozen or replaced under running nodes, and nodes that die while speaking to it."""
 
-import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from node_bench import S, Supervised, wait_until
-from pg_server import Server, Standby, both
+from pg_server import Server, Standby, both, frozen
 
 from chong.store.errors import ChongError, StoreUnavailable
 
 LEASE = 30
 KILLER = Path(__file__).with_name("killed_in_store.py")
-Enter = Callable[..., Supervised]
 
 
 @pytest.fixture
@@ -24,18 +22,6 @@ def server() -> Iterator[Server]:
     """One that may be frozen and killed."""
     with Server() as server:
         yield server
-
-
-@contextmanager
-def frozen(pids: list[int]) -> Iterator[None]:
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for pid in pids:
-            with suppress(ProcessLookupError):  # one that was given up may have gone
-                os.kill(pid, signal.SIGCONT)
 
 
 def wait_for_store(node: Supervised) -> None:

@@ -18,7 +18,7 @@ from waiting import LIMIT, wait_until
 from chong.cli import candidates
 from chong.cli.completion import SHELLS
 from chong.cli.find import TAIL
-from chong.cli.request import default_issuer
+from chong.cli.option import default_issuer
 from chong.store import open as open_module
 from chong.store.errors import StoreUnavailable
 from chong.store.model import CatalogueEntry, HoldScope, SharedHold
@@ -150,6 +150,7 @@ def test_bash_completes_words_that_it_cuts_itself(typed: Callable[[str], str], l
         (["submit", "report", "--key", "g"], ["globex"]),
         (["stop", "--as", ""], [default_issuer()]),
         (["hold", "report", "--as", default_issuer()[:2]], [default_issuer()]),
+        (["rebucket", "96", "--as", ""], [default_issuer()]),
         (["ps", "--since", ""], []),
     ],
 )

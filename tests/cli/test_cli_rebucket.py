@@ -4,6 +4,7 @@ import pytest
 from cli_world import S, World
 
 from chong.store.buckets import BucketPolicy
+from chong.store.sqlite import SqliteTaskStore
 
 OLD, NEW = BucketPolicy(64), BucketPolicy(96)
 MOVES = next(key for key in map(str, range(1000)) if OLD.bucket_of(key) != NEW.bucket_of(key))
@@ -26,6 +27,19 @@ def test_a_dry_run_counts_and_changes_nothing(gone: World, chong):
     assert gone.store.deployment().num_buckets == 64
     told = chong("rebucket", "96", "--yes")
     assert (told.code, told.out) == (0, counted.replace("would move", "moved; start each node with its new buckets"))
+
+
+def test_a_dry_run_counts_nothing_that_has_ended(gone: World, chong, monkeypatch: pytest.MonkeyPatch):
+    """There may be millions; open runs still keep the number as it is."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("all tasks were counted")
+
+    monkeypatch.setattr(SqliteTaskStore, "stats", refuse)
+    assert chong("rebucket", "96", "--dry-run").code == 0
+    gone.add()
+    told = chong("rebucket", "96", "--dry-run")
+    assert (told.code, told.err.startswith("chong: expected no open run, got 1: ")) == (1, True)
 
 
 def test_a_change_is_shown_with_who_and_why(gone: World, chong):

@@ -90,6 +90,8 @@ def test_a_bucket_that_does_not_exist_is_refused(two: World, chong, command):
         (("drain", "node-x"), 1, "no node is called 'node-x'; did you mean node-"),
         (("hold",), 2, "expected NAME for this node, or --bucket or --name for all nodes, got none"),
         (("hold", "mail", "--bucket", "3"), 2, "got both"),
+        (("hold", "mail", "--wait"), 2, "--wait: expected beside --bucket or --name, got NAME"),
+        (("unhold", "mail", "--wait"), 2, "--wait: expected beside --bucket or --name, got NAME"),
         (("hold", "--bucket", "x"), 2, "expected items like 7 or 0-15"),
         (("hold", "--name", "mail", "--reason", "x" * 501), 2, "--reason: expected 1 to 500 characters, got 501"),
     ],

@@ -8,13 +8,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import Any
 
 import psycopg
 import pytest
-from pg_server import Databases, Server, url_of
+from pg_server import Databases, Server, frozen, url_of
 from psycopg import conninfo
 
 from chong.store.errors import ConfigurationError, Refused, StoreError, StoreUnavailable
@@ -51,17 +51,6 @@ def execute(address: str, *statements: str) -> None:
     with psycopg.connect(address, autocommit=True) as connection:
         for statement in statements:
             connection.execute(statement)
-
-
-@contextmanager
-def frozen(pids: list[int]) -> Iterator[None]:
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for pid in pids:
-            os.kill(pid, signal.SIGCONT)
 
 
 def eventually(call: Callable[[], Any]) -> Any:
@@ -361,8 +350,3 @@ class TestTables:
             assert "got other tables" in refusal(databases.of(name))
         finally:
             databases.drop(name)
-
-    def test_a_role_without_rights_is_told(self, server):
-        """It may look up, but not make, tables."""
-        execute(server.address, "CREATE ROLE ann LOGIN")
-        assert "chong migrate" in refusal(f"postgresql://ann@/postgres?host={server.root}")

@@ -81,17 +81,26 @@ class TestForGood:
             ("ann", "template1", "", "no pg_hba.conf entry"),
             ("nobody_here", "full", "", 'role "nobody_here" does not exist'),
             ("group_only", "full", "", "is not permitted to log in"),
-            ("ann", "closed", "", "does not have CONNECT privilege"),
-            ("ann", "empty", "", "run `chong migrate` with a role that may create tables"),
-            ("ann", "full", "", "expected a role that may read chong's tables"),
             ("ann", "full", "sslmode=require", "server does not support SSL"),
             ("ann", "full", "options=-c%20nonsense%3D1", 'unrecognized configuration parameter "nonsense"'),
         ],
     )
     def test_what_the_server_refuses(self, server, user, database, options, expected, patient):
-        """Names, passwords, rights, and what the address asks the server for."""
+        """Names, passwords, and what the address asks the server for."""
         address = address_of(server, user, database, options=options)
         assert expected in told(ConfigurationError, address, patient=patient)
+
+    @pytest.mark.parametrize(
+        ("database", "expected"),
+        [
+            ("closed", "does not have CONNECT privilege"),
+            ("empty", "run `chong migrate` with a role that may create tables"),
+            ("full", "permission denied for table deployment; expected a role with SELECT"),
+        ],
+    )
+    def test_a_right_that_is_missing_from_the_start(self, server, database, expected, patient):
+        """Whichever it is: to connect, to make the tables, or to read the first of them."""
+        assert expected in told(RightsMissing, address_of(server, "ann", database), patient=patient)
 
     def test_a_missing_password(self, server, patient):
         """Nothing was refused yet: the driver had nothing to say."""
@@ -180,14 +189,19 @@ class TestAway:
         assert "read-only" in told(StoreUnavailable, frozen, patient=False)
 
     def test_rights_that_were_never_given(self, server):
-        """A role that may only read is told which right it lacks."""
+        """Whoever looks is told what a look needs, whoever writes what that needs."""
         full = server.address.replace("/postgres?", "/full?")
         execute(full, "CREATE ROLE reader LOGIN", "GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
         try:
             said = "permission denied for table .* expected a role with SELECT,"
             address = address_of(server, "reader", "full")
-            with PostgresTaskStore(address) as store, pytest.raises(RightsMissing, match=said):
-                stored_run(store)
+            with PostgresTaskStore(address) as store:
+                with pytest.raises(RightsMissing, match=said):
+                    stored_run(store)
+                execute(full, "REVOKE SELECT ON tasks FROM reader")
+                for look in (store.stats, lambda: store.survey(still=TTL)):
+                    with pytest.raises(RightsMissing, match="table tasks; expected a role with SELECT on"):
+                        look()
         finally:
             execute(full, "DROP OWNED BY reader", "DROP ROLE reader")
 
