@@ -21,7 +21,7 @@ from chong.supervisor.arrival import arrive, node_record, term_record
 from chong.supervisor.containment import contain
 from chong.supervisor.control import Control
 from chong.supervisor.forkservers import remove_dead
-from chong.supervisor.identity import pin_identity
+from chong.supervisor.identity import check_identity, pin_identity
 from chong.supervisor.lockfile import NodeLock
 from chong.supervisor.loop import Loop
 from chong.supervisor.mainthread import MainThread
@@ -67,6 +67,8 @@ class Term:
         self._met: Future[None] = Future()
         self._has_met = False
         """Whether everything that runs was taken over: only then it is this term's to end."""
+        self._has_pinned = False
+        """Whether this is the first start in the state directory."""
         self._is_ending = False
         self._close_by = 0.0
         """On the monotonic clock, once the parts are being closed."""
@@ -90,6 +92,7 @@ class Term:
         self._close_in_time(self._parts.courier.close)
         try:
             self._lock = NodeLock(paths.lock, self._settings.node)
+            self._has_pinned = check_identity(paths.identity, self._settings.node) is None
             self._node_id = pin_identity(paths.identity, self._settings.node).node_id
             self._parts.gatekeeper.begin()
             self._contain()
@@ -206,6 +209,9 @@ class Term:
 
     def _meet(self, error: BaseException | None) -> None:
         """Let `begin` go on; an error that comes after it ends the main loop."""
+        if self._has_pinned and isinstance(error, ConfigurationError):
+            # A first start that is refused: its cure may be another name.
+            self._settings.paths.identity.unlink(missing_ok=True)
         if self._met.done():
             if error is not None:
                 raise error
