@@ -29,6 +29,7 @@ from chong.supervisor.operations import Operations
 from chong.supervisor.parts import Parts
 from chong.supervisor.reconcile import Judge
 from chong.supervisor.recover import Findings, Scene, find
+from chong.supervisor.recurring import Recurring
 from chong.supervisor.registration import Registration
 from chong.supervisor.settings import Settings
 from chong.supervisor.silent import Silent
@@ -64,6 +65,7 @@ class Term:
         self._settings = settings
         self._store = store
         self._log = log.bind(node=settings.node, term=self.name)
+        self._waiting = Recurring(self._log, "waiting_for_store", "store_met")
         self._met: Future[None] = Future()
         self._has_met = False
         """Whether everything that runs was taken over: only then it is this term's to end."""
@@ -183,13 +185,14 @@ class Term:
             self.loop.call(partial(self._store_met, scene, findings))
 
     def _store_not_met(self, scene: Scene, error: StoreUnavailable) -> None:
-        self._log.warning("waiting_for_store", error=str(error))
+        self._waiting.again(error)
         self._meet(None)
         self.loop.later(CONTACT_RETRY, partial(self._parts.courier.do, partial(self._contact, scene)))
 
     def _store_met(self, scene: Scene, findings: Findings) -> None:
         if self._is_ending:
             return  # too late to take anything over
+        self._waiting.end()
         self.node.adopt_buckets(findings.num_buckets)
         self._parts.shared_holds.take(findings.holds)
         self._takeover.carry_out(findings, self.node)
