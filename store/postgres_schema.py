@@ -28,6 +28,7 @@ def recognise(connection: Connection, label: str, *, create: bool) -> None:
     found = _deployment(connection)
     if found is None or found["schema_version"] < SCHEMA_VERSION:
         if not create:
+            _check_rights(connection, label)
             wanted = (
                 "has no tables of chong"
                 if found is None
@@ -40,6 +41,16 @@ def recognise(connection: Connection, label: str, *, create: bool) -> None:
         raise ConfigurationError(
             f"store {label} has schema {found['schema_version']}, for code that knows schema "
             f"{found['oldest_code']} or newer; this one knows {SCHEMA_VERSION}: install a newer chong here"
+        )
+
+
+def _check_rights(connection: Connection, label: str) -> None:
+    """Refuse a role for which `migrate` would end with an error, without making anything."""
+    found = connection.execute(cast("Any", load_script("postgres_rights"))).fetchone()
+    if found is not None and not found["may_create"]:
+        raise ConfigurationError(
+            f"store {label}: permission denied for schema {found['schema'] or '(none)'}, no tables of this version: "
+            f"run `chong migrate` with a role that may create tables, got {found['role']}"
         )
 
 

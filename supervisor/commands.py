@@ -27,6 +27,7 @@ class CommandPoller:
         known: Callable[[], int | None],
         on_holds: Callable[[HoldList], None],
         on_error: Callable[[Exception], None],
+        on_success: Callable[[], None],
     ) -> None:
         self._store = store
         self._node = node
@@ -36,6 +37,7 @@ class CommandPoller:
         self._known = known
         self._on_holds = on_holds
         self._on_error = on_error
+        self._on_success = on_success
 
     def poll(self) -> float:
         """Claim what there is, and look for changed holds; the seconds until the next time."""
@@ -48,6 +50,7 @@ class CommandPoller:
         except StoreError as error:
             self._on_error(error)
             return self._every
+        self._on_success()
         if commands:
             self._on_commands(commands)
         return self._every

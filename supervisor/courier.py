@@ -10,12 +10,16 @@ from typing import Protocol
 from chong.store.contract import TaskStore
 from chong.store.errors import Refused, StoreUnavailable
 from chong.supervisor.loop import Loop
+from chong.supervisor.outage import Outage
 from chong.supervisor.outbox import Batch, Outbox
 
 RETRY_FIRST = 0.1
 RETRY_MOST = 2.0
 BEAT_GAP = 0.5
 """Seconds between two writes of heartbeats and progress; between them only each task's newest is kept."""
+
+WRITER = "writer"
+"""Its name for the outage."""
 
 
 class Recipient(Protocol):
@@ -27,32 +31,26 @@ class Recipient(Protocol):
 
     def unstorable(self, error: Refused) -> None: ...
 
-    def store_away(self, error: StoreUnavailable) -> None: ...
-
-    def store_back(self) -> None: ...
-
 
 class Courier:
     """One batch is under way at a time; whatever gathers meanwhile goes with the next one."""
 
-    def __init__(self, loop: Loop, store: TaskStore, term: str, outbox: Outbox, recipient: Recipient) -> None:
+    def __init__(
+        self, loop: Loop, store: TaskStore, term: str, outbox: Outbox, recipient: Recipient, outage: Outage
+    ) -> None:
         self._loop = loop
         self._store = store
         self._term = term
         self._outbox = outbox
         self._recipient = recipient
+        self._outage = outage
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._busy = False
-        self._outages = 0
+        self._failures = 0
         self._beats_at = 0.0
         self._beat_due = False
         self._thread = threading.Thread(target=self._work, name="chong-store", daemon=True)
         self._thread.start()
-
-    @property
-    def is_away(self) -> bool:
-        """Whether the store did not answer the last time."""
-        return self._outages > 0
 
     def do(self, job: Callable[[], None]) -> None:
         """Run another store call in the courier's thread; it must hand its result over by itself."""
@@ -117,9 +115,8 @@ class Courier:
 
     def _written(self, batch: Batch) -> None:
         self._busy = False
-        if self._outages:
-            self._outages = 0
-            self._recipient.store_back()
+        self._failures = 0
+        self._outage.answered(WRITER)
         self._outbox.settle(batch)
         for save, verdict in zip(batch.saves, batch.verdicts, strict=True):
             if verdict is None:
@@ -129,10 +126,9 @@ class Courier:
 
     def _unwritten(self, batch: Batch, outage: StoreUnavailable) -> None:
         self._outbox.put_back(batch)
-        self._outages += 1
-        if self._outages == 1:
-            self._recipient.store_away(outage)
-        self._loop.later(min(RETRY_MOST, RETRY_FIRST * 2.0 ** min(self._outages - 1, 10)), self._try_again)
+        self._failures += 1
+        self._outage.failed(WRITER, outage)
+        self._loop.later(min(RETRY_MOST, RETRY_FIRST * 2.0 ** min(self._failures - 1, 10)), self._try_again)
 
     def _try_again(self) -> None:
         self._busy = False

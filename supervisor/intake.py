@@ -18,6 +18,7 @@ from chong.supervisor.catalogue import Catalogue
 from chong.supervisor.courier import Courier
 from chong.supervisor.loop import Loop
 from chong.supervisor.operations import RequestSettled
+from chong.supervisor.outage import Outage
 from chong.supervisor.outbox import Outbox
 from chong.supervisor.queue import TurnQueue
 from chong.supervisor.spool import Spool
@@ -49,6 +50,7 @@ class Intake:
         self.admission = admission
         self.catalogue: Catalogue | None = None
         self.courier: Courier
+        self.outage: Outage
         self.is_accepting = False
         """Set once the store was met and what was found is taken over."""
         self.is_draining = False
@@ -165,7 +167,7 @@ class Intake:
         self._spool.keep(submission)
         self._tasks.add(state, [save])
         self.enqueue(state.task.id)
-        if self.courier.is_away and submission.unique_key is None:
+        if self.outage.is_on and submission.unique_key is None:
             settled(state.task)
         else:
             self._unanswered[submission.id] = [settled]

@@ -19,7 +19,8 @@ class LeaseKeeper:
     """`renew` is called in a thread of its own, in which the store gives it a connection of its own.
 
     ids: the leased task ids at this moment; loop_turned_at: the monotonic second the main loop last came round.
-    on_missing gets ids that had no lease of this term, on_error what the store said; both must only hand over.
+    on_missing gets ids that had no lease of this term, on_error what the store said, on_success is called when it
+    renewed; all must only hand over.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class LeaseKeeper:
         loop_turned_at: Callable[[], float],
         on_missing: Callable[[set[str]], None],
         on_error: Callable[[Exception], None],
+        on_success: Callable[[], None],
     ) -> None:
         self._store = store
         self._term = term
@@ -42,6 +44,7 @@ class LeaseKeeper:
         self._loop_turned_at = loop_turned_at
         self._on_missing = on_missing
         self._on_error = on_error
+        self._on_success = on_success
         self.renewals = 0
         """Successful renewals so far."""
 
@@ -56,6 +59,7 @@ class LeaseKeeper:
             self._on_error(error)
             return min(self._every, RETRY_SECONDS)
         self.renewals += 1
+        self._on_success()
         if missing:
             self._on_missing(missing)
         return self._every

@@ -23,6 +23,7 @@ from chong.supervisor.gatekeeper import Gatekeeper
 from chong.supervisor.intake import Intake
 from chong.supervisor.loop import Loop
 from chong.supervisor.operations import RequestSettled
+from chong.supervisor.outage import Outage
 from chong.supervisor.outbox import Outbox
 from chong.supervisor.processes import Processes
 from chong.supervisor.queue import TurnQueue
@@ -61,6 +62,7 @@ class Node:
         self.gatekeeper: Gatekeeper
         self.desynced: dict[str, str] = {}
         """What was seen of the newest tasks that somebody else has written, `DESYNCED_KEPT` at most."""
+        self.outage = intake.outage = Outage(self._store_away, self._store_back)
         self.loop = loop
         self._store = store
         self._spool = spool
@@ -230,11 +232,11 @@ class Node:
     def unstorable(self, error: Refused) -> None:
         self._log.error("unstorable", error=str(error))
 
-    def store_away(self, error: StoreUnavailable) -> None:
+    def _store_away(self, error: StoreUnavailable) -> None:
         self._log.warning("store_away", error=str(error))
         self.intake.store_away()
 
-    def store_back(self) -> None:
+    def _store_back(self) -> None:
         self._log.info("store_back", waiting=len(self._outbox))
 
     def desync(self, task_id: str, detail: str) -> None:

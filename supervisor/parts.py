@@ -75,7 +75,7 @@ class Parts:
         )
         self.firings = Firings(loop=loop, store=store, intake=intake, tasks=self.tasks, log=log)
         self.processes = Processes(loop, settings, term, self.node)
-        self.courier = Courier(loop, store, term, self.outbox, self.node)
+        self.courier = Courier(loop, store, term, self.outbox, self.node, self.node.outage)
         self.shared_holds = SharedHolds(
             loop,
             store,

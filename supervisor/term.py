@@ -21,7 +21,7 @@ from chong.supervisor.arrival import arrive, node_record, term_record
 from chong.supervisor.containment import contain
 from chong.supervisor.control import Control
 from chong.supervisor.forkservers import remove_dead
-from chong.supervisor.identity import pin_identity
+from chong.supervisor.identity import check_identity, pin_identity
 from chong.supervisor.lockfile import NodeLock
 from chong.supervisor.loop import Loop
 from chong.supervisor.mainthread import MainThread
@@ -29,6 +29,7 @@ from chong.supervisor.operations import Operations
 from chong.supervisor.parts import Parts
 from chong.supervisor.reconcile import Judge
 from chong.supervisor.recover import Findings, Scene, find
+from chong.supervisor.recurring import Recurring
 from chong.supervisor.registration import Registration
 from chong.supervisor.settings import Settings
 from chong.supervisor.silent import Silent
@@ -64,9 +65,12 @@ class Term:
         self._settings = settings
         self._store = store
         self._log = log.bind(node=settings.node, term=self.name)
+        self._waiting = Recurring(self._log, "waiting_for_store", "store_met")
         self._met: Future[None] = Future()
         self._has_met = False
         """Whether everything that runs was taken over: only then it is this term's to end."""
+        self._has_pinned = False
+        """Whether this is the first start in the state directory."""
         self._is_ending = False
         self._close_by = 0.0
         """On the monotonic clock, once the parts are being closed."""
@@ -90,6 +94,7 @@ class Term:
         self._close_in_time(self._parts.courier.close)
         try:
             self._lock = NodeLock(paths.lock, self._settings.node)
+            self._has_pinned = check_identity(paths.identity, self._settings.node) is None
             self._node_id = pin_identity(paths.identity, self._settings.node).node_id
             self._parts.gatekeeper.begin()
             self._contain()
@@ -180,13 +185,14 @@ class Term:
             self.loop.call(partial(self._store_met, scene, findings))
 
     def _store_not_met(self, scene: Scene, error: StoreUnavailable) -> None:
-        self._log.warning("waiting_for_store", error=str(error))
+        self._waiting.again(error)
         self._meet(None)
         self.loop.later(CONTACT_RETRY, partial(self._parts.courier.do, partial(self._contact, scene)))
 
     def _store_met(self, scene: Scene, findings: Findings) -> None:
         if self._is_ending:
             return  # too late to take anything over
+        self._waiting.end()
         self.node.adopt_buckets(findings.num_buckets)
         self._parts.shared_holds.take(findings.holds)
         self._takeover.carry_out(findings, self.node)
@@ -206,6 +212,9 @@ class Term:
 
     def _meet(self, error: BaseException | None) -> None:
         """Let `begin` go on; an error that comes after it ends the main loop."""
+        if self._has_pinned and isinstance(error, ConfigurationError):
+            # A first start that is refused: its cure may be another name.
+            self._settings.paths.identity.unlink(missing_ok=True)
         if self._met.done():
             if error is not None:
                 raise error

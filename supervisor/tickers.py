@@ -19,7 +19,9 @@ from chong.supervisor.logbounds import GENERATION_LOG_MAX, LogBounds
 from chong.supervisor.loop import Loop
 from chong.supervisor.monitor import Monitor
 from chong.supervisor.node import Node
+from chong.supervisor.outage import Outage
 from chong.supervisor.processes import Processes
+from chong.supervisor.recurring import Recurring
 from chong.supervisor.retention import retentions
 from chong.supervisor.sampler import EVERY_SECONDS, Sampler
 from chong.supervisor.settings import Settings
@@ -49,6 +51,8 @@ class Tickers:
         shared_holds: SharedHolds,
         log: structlog.typing.FilteringBoundLogger,
     ) -> None:
+        renewing = _Contact(loop, node.outage, Recurring(log, "renewal_failed", "renewal_back"))
+        polling = _Contact(loop, node.outage, Recurring(log, "poll_failed", "poll_back"))
         self.keeper = LeaseKeeper(
             store,
             term,
@@ -57,7 +61,8 @@ class Tickers:
             ids=lambda: tasks.leased_ids,
             loop_turned_at=lambda: loop.turned_at,
             on_missing=lambda ids: loop.call(partial(node.leases_missing, ids)),
-            on_error=lambda error: loop.call(partial(log.warning, "renewal_failed", error=str(error))),
+            on_error=renewing.failed,
+            on_success=renewing.succeeded,
         )
         poller = CommandPoller(
             store,
@@ -67,7 +72,8 @@ class Tickers:
             on_commands=lambda commands: loop.call(partial(node.commands, commands)),
             known=lambda: shared_holds.seen,
             on_holds=lambda found: loop.call(partial(shared_holds.take, found)),
-            on_error=lambda error: loop.call(partial(log.warning, "poll_failed", error=str(error))),
+            on_error=polling.failed,
+            on_success=polling.succeeded,
         )
         sampler = Sampler(
             every=min(EVERY_SECONDS, settings.renewal),
@@ -110,6 +116,29 @@ class Tickers:
         self.all = [*(Ticker(name, act, on_fault=loop.fail) for name, act in acts), commands]
         if (bell := store.bell(settings.node)) is not None:
             self.all.append(Ticker("chong-bell", partial(_listen, bell, commands.nudge), on_fault=loop.fail))
+
+
+class _Contact:
+    """What came of each call of a ticker to the store, handed over to the loop's thread."""
+
+    def __init__(self, loop: Loop, outage: Outage, trouble: Recurring) -> None:
+        self._loop = loop
+        self._outage = outage
+        self._trouble = trouble
+
+    def failed(self, error: Exception) -> None:
+        self._loop.call(partial(self._take, error))
+
+    def succeeded(self) -> None:
+        self._loop.call(partial(self._take, None))
+
+    def _take(self, error: Exception | None) -> None:
+        if error is None:
+            self._trouble.end()
+            self._outage.answered(self._trouble.event)
+        else:
+            self._trouble.again(error)
+            self._outage.failed(self._trouble.event, error)
 
 
 def _listen(bell: Bell, on_ring: Callable[[], None]) -> float:

@@ -36,6 +36,7 @@ def polls() -> Iterable[Figure]:
                 known=lambda: 0,  # as it stands: no hold was ever placed
                 on_holds=lambda _: None,
                 on_error=errors.append,
+                on_success=lambda: None,
             )
             tickers.append(Ticker(f"poll-{number}", poller.poll, on_fault=lambda _: None))
         wait = threading.Event().wait

@@ -49,6 +49,32 @@ def test_a_start_that_fails_leaves_what_runs_to_the_next_one(place: Supervised, 
     assert (task.status, task.forced, task.attempt) == (S.STOPPED, False, 1)
 
 
+def test_a_first_start_that_is_refused_leaves_no_name_behind(place: Supervised):
+    """So its advice can be followed: the same state directory starts under another name."""
+    database = place.elsewhere()
+    node = place.start("--db", str(database))
+    node.kill()
+    tamper(node, REFUSED["a namesake"][0])
+    node.paths.identity.unlink()
+    node.start("--db", str(database), wait=False)
+    assert node.supervisor.wait(20) == 2
+    assert "give this one another --node" in node.log().splitlines()[-1]
+    assert not node.paths.identity.exists()
+    node.start("--db", str(database), "--node", "node-b")
+    assert node.terminate() == 0
+
+
+def test_a_refused_start_of_a_known_node_keeps_its_name(place: Supervised):
+    """It was pinned by a start that the store had accepted."""
+    node = place.start()
+    node.kill()
+    pinned = node.paths.identity.read_bytes()
+    tamper(node, REFUSED["a namesake"][0])
+    node.start(wait=False)
+    assert node.supervisor.wait(20) == 2
+    assert node.paths.identity.read_bytes() == pinned
+
+
 def test_a_row_that_cannot_be_read_is_named_in_one_line(place: Supervised):
     """By whoever reads it: its table, its key, its column, and what was expected there."""
     node = place.start()

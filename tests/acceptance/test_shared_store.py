@@ -199,6 +199,22 @@ def test_an_observer_reads_everything(fleet: Enter, observed: Supervised):
         assert looking.execute("SELECT * FROM later").fetchall() == []
 
 
+def test_a_check_refuses_a_role_that_may_not_make_the_tables(outside: Supervised, databases: Databases):
+    """As the start would; and it has made nothing."""
+    name = databases.new("template1")
+    role = f"poor_{name}"
+    databases.execute(f"REVOKE CREATE ON SCHEMA public FROM PUBLIC; CREATE ROLE {role} LOGIN", database=name)
+    try:
+        outside.environment["CHONG_DB"] = url_of(conninfo.conninfo_to_dict(databases.of(name)) | {"user": role})
+        for more in (("--check",), ()):
+            answer = outside.refuse("--state-dir", str(outside.state), "--node", "one", *more)
+            assert answer.code == 2, (more, answer)
+            assert "with a role that may create tables" in answer.err.splitlines()[-1]
+    finally:
+        databases.drop(name)
+        databases.execute(f"DROP ROLE {role}")
+
+
 def test_a_supervisor_whose_role_may_only_read_ends_at_once(observed: Supervised):
     """To wait for a right would be to wait for somebody who does not know of it."""
     answer = observed.refuse("--state-dir", str(observed.state), "--node", "two")

@@ -40,7 +40,8 @@ def events() -> set[str]:
     called = re.findall(r"""\blog\.(?:info|warning|error|critical)[(,]\s*"([a-z_]+)\"""", text.replace("_log.", "log."))
     named = re.findall(r"""\"event\": "([a-z_]+)\"""", text)
     said = re.findall(r"""\bsay\(\s*"([a-z_]+)\"""", text)
-    return {*called, *said, *named}
+    recurring = re.findall(r"""\bRecurring\((?:self\._)?log, "([a-z_]+)", "([a-z_]+)"\)""", text)
+    return {*called, *said, *named, *(event for pair in recurring for event in pair)}
 
 
 @pytest.mark.parametrize("option", Options.__dataclass_fields__)

@@ -75,6 +75,16 @@ def test_work_is_accepted_but_not_started_without_a_store(bench: InProcess, fick
         assert_chained(node, task_id)
 
 
+def test_an_idle_node_knows_of_an_outage(bench: InProcess, fickle: Fickle):
+    """It writes nothing, but it renews and looks for commands."""
+    outage = bench.start(fickle).controller._term.node.outage
+    wait_until(lambda: fickle.calls["claim_commands"], "a node at work")
+    fickle.is_away = True
+    wait_until(lambda: outage.is_on, "its notice")
+    fickle.is_away = False
+    wait_until(lambda: not outage.is_on, "the end of the outage")
+
+
 def test_a_term_waits_for_its_store(bench: InProcess, fickle: Fickle):
     """It starts without one, and works as soon as there is one."""
     fickle.is_away = True

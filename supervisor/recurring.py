@@ -1,0 +1,43 @@
+"""A trouble that comes again and again, as the log tells it: at once, then thinned, and when it is over."""
+
+import time
+from collections.abc import Callable
+
+import structlog
+
+EVERY_SECONDS = 60.0
+
+
+class Recurring:
+    """Says `event` the first time, then once in `EVERY_SECONDS` with how often it came so far, and `over` at its end.
+
+    clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        log: structlog.typing.FilteringBoundLogger,
+        event: str,
+        over: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._log = log
+        self.event = event
+        self._over = over
+        self._clock = clock
+        self._times = 0
+        self._said_at = 0.0
+
+    def again(self, error: Exception) -> None:
+        self._times += 1
+        now = self._clock()
+        if self._times > 1 and now - self._said_at < EVERY_SECONDS:
+            return
+        self._said_at = now
+        self._log.warning(self.event, error=str(error), times=self._times)
+
+    def end(self) -> None:
+        """It went well; says nothing where nothing was wrong."""
+        if self._times:
+            self._log.info(self._over, times=self._times)
+            self._times = 0
