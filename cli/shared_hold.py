@@ -49,8 +49,9 @@ def hold_targets(
     call: Invocation, change: Change, buckets: frozenset[int], names: Sequence[str], nodes: Sequence[str] = ()
 ) -> Exit:
     """Hold or release them, each once; whatever does not exist is refused before anything is changed."""
-    if call.num_buckets is not None:
-        check_buckets(BucketPolicy(call.num_buckets), buckets)
+    said = call.said("num_buckets")
+    if said is not None:
+        check_buckets(BucketPolicy(said.value), buckets)
     by = change.by or default_issuer()
     check_text("--as", by, NAME_LIMIT)
     if change.reason is not None:
