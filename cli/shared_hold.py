@@ -98,6 +98,14 @@ def check_node(node: str, known: Sequence[str]) -> None:
         raise Refused(f"no node is called {node!r}; {suggestion(node, known, 'see chong nodes')}")
 
 
+def remark_stranger(store: TaskStore, node: str) -> None:
+    """For a look that has found nothing of this node: there may be none of that name."""
+    try:
+        check_node(node, [known.node for known in store.nodes()])
+    except Refused as refusal:
+        remark(f"chong: {escape(str(refusal))}")
+
+
 def _check_name(store: TaskStore, name: str) -> None:
     known = {entry.name for entry in store.catalogue()}
     if name not in known and not store.query(TaskQuery(names=frozenset({name}), statuses=WAITING, limit=1)):
