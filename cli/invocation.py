@@ -7,7 +7,7 @@ from typing import Any
 
 from chong.store.buckets import DEFAULT_NUM_BUCKETS, BucketPolicy
 from chong.store.errors import ConfigurationError
-from chong.supervisor.config import Config, Found, configured
+from chong.supervisor.config import Config, Found, configured, listed
 from chong.supervisor.identity import read_identity
 from chong.supervisor.keys import SHARED
 from chong.supervisor.paths import Paths, default_node, default_runtime_dir
@@ -42,6 +42,12 @@ class Invocation:
 
     def check_node(self) -> None:
         """For what is handed to this node's supervisor: another node's work does not belong into its socket."""
+        file = self.config.file
+        if file is not None and file.nodes and self.config.share is None:
+            raise ConfigurationError(
+                f"{file.path}: expected one of the nodes {listed(file.nodes)} by --node or CHONG_NODE, "
+                f"got none: no supervisor could start here as {self.node}"
+            )
         pinned = read_identity(Paths(self.state, self.state).identity)
         if pinned is not None and self.named_node not in (None, pinned.node):
             raise ConfigurationError(
