@@ -11,11 +11,11 @@ from chong.supervisor.coverage import Cover, Owners
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketRow:
-    """`bucket` is None for keyless work; `live_owner` the first of `owners` that is alive; `hold` why work waits."""
+    """`bucket` is None for keyless work; `live_owners` those of `owners` that are alive; `hold` why work waits."""
 
     bucket: int | None
     owners: tuple[str, ...]
-    live_owner: str | None
+    live_owners: tuple[str, ...]
     state: Cover
     queued: int
     running: int
@@ -28,11 +28,9 @@ class BucketRow:
 def bucket_rows(
     policy: BucketPolicy, owners: Owners, loads: Sequence[BucketLoad], is_mine: Callable[[int | None], bool]
 ) -> list[BucketRow]:
-    """Every bucket, as soon as there is a node; before that those with open work."""
+    """Every bucket, whether or not a node has ever been here."""
     by_bucket = {load.bucket: load for load in loads}
-    shown: set[int | None] = set(by_bucket)
-    if owners.by_bucket or owners.everywhere:
-        shown |= set(range(policy.num_buckets))
+    shown: set[int | None] = {*by_bucket, *range(policy.num_buckets)}
     ordered = sorted(shown, key=lambda bucket: -1 if bucket is None else bucket)
     return [_row(bucket, owners, by_bucket.get(bucket), mine=is_mine(bucket)) for bucket in ordered]
 
@@ -42,7 +40,7 @@ def _row(bucket: int | None, owners: Owners, load: BucketLoad | None, *, mine: b
     return BucketRow(
         bucket=bucket,
         owners=owners.of(bucket),
-        live_owner=owners.live_owner(bucket),
+        live_owners=owners.live_owners(bucket),
         state=owners.state(bucket),
         queued=load.queued,
         running=load.running,

@@ -38,7 +38,8 @@ def check(call: Config, file: str | None) -> Exit:
     """Check the configuration for every node that it names.
 
     Looks at FILE, else at the file that would be used, and at nothing else: no store, no directory. Prints one line
-    for each problem. Exit 1 when it can be used, but buckets belong to several nodes or to none; 2 when it cannot.
+    for each problem. Exit 1 when it can be used, but buckets belong to several nodes or to none, or others may read the
+    password of its db; 2 when it cannot.
     """
     found = call.chosen_file() if file is None else load(read(CONFIG, "FILE", file).value)
     if found is None:

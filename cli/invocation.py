@@ -1,13 +1,13 @@
 """What was said before the command: which store, which node, which buckets."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from chong.store.buckets import DEFAULT_NUM_BUCKETS, BucketPolicy
 from chong.store.errors import ConfigurationError
-from chong.supervisor.config import Config, configured
+from chong.supervisor.config import Config, Found, configured, listed
 from chong.supervisor.identity import read_identity
 from chong.supervisor.keys import SHARED
 from chong.supervisor.paths import Paths, default_node, default_runtime_dir
@@ -42,6 +42,12 @@ class Invocation:
 
     def check_node(self) -> None:
         """For what is handed to this node's supervisor: another node's work does not belong into its socket."""
+        file = self.config.file
+        if file is not None and file.nodes and self.config.share is None:
+            raise ConfigurationError(
+                f"{file.path}: expected one of the nodes {listed(file.nodes)} by --node or CHONG_NODE, "
+                f"got none: no supervisor could start here as {self.node}"
+            )
         pinned = read_identity(Paths(self.state, self.state).identity)
         if pinned is not None and self.named_node not in (None, pinned.node):
             raise ConfigurationError(
@@ -53,14 +59,31 @@ class Invocation:
         return Paths(self.state, self.named_runtime or default_runtime_dir(self.node, self.state))
 
     def agreed_policy(self, recorded: int | None) -> BucketPolicy:
-        """The store's number of buckets; ConfigurationError when it contradicts what was named."""
-        if None not in (self.num_buckets, recorded) and self.num_buckets != recorded:
-            raise ConfigurationError(
-                f"--num-buckets: expected {recorded}, as this store has recorded, got {self.num_buckets}"
-            )
+        """The store's number of buckets; ConfigurationError when it contradicts what was said to this command.
+
+        A chong.toml is about one deployment, and a command may look at another one's store: there the file's number
+        counts for nothing.
+        """
+        check_number(self.said("num_buckets"), recorded)
         policy = BucketPolicy(recorded or self.num_buckets or DEFAULT_NUM_BUCKETS)
-        policy.check_owned(self.owned)
+        policy.check_owned(self.owned_of(policy))
         return policy
+
+    def owned_of(self, policy: BucketPolicy) -> frozenset[int] | None:
+        """`owned`, without what the file says of the buckets of another deployment."""
+        if self.said("owned_buckets") is None and self.num_buckets not in (None, policy.num_buckets):
+            return None
+        return self.owned
+
+    def said(self, name: str) -> Found | None:
+        """By an option or a variable."""
+        return replace(self.config, file=None).find(name)
+
+
+def check_number(found: Found | None, recorded: int | None) -> None:
+    """ConfigurationError, with where the number stands, when the store has recorded another one."""
+    if found is not None and recorded is not None and found.value != recorded:
+        raise ConfigurationError(f"{found.origin}: expected {recorded}, as this store has recorded, got {found.value}")
 
 
 def check_said(said: Mapping[str, Any], environ: Mapping[str, str]) -> Config:

@@ -13,6 +13,7 @@ from chong.cli.invocation import Invocation
 from chong.cli.option import json_option
 from chong.cli.reach import Reached, reach
 from chong.cli.screen import print_json, print_lines, print_table, remark, shows_colour
+from chong.cli.shared_hold import remark_stranger
 from chong.cli.standing import Standing, standings
 from chong.cli.taskrow import COLUMNS as TASK_COLUMNS
 from chong.cli.taskrow import task_row
@@ -47,6 +48,8 @@ def ps(
     with reach(call) as reached:
         tasks, more = _listed(reached, chosen, everything=everything, mine=mine, limit=limit)
         known = standings(reached.store, tasks)
+        if not tasks and chosen.node is not None:
+            remark_stranger(reached.store, chosen.node)
     if as_json:
         return print_json([_row(task, standing) for task, standing in zip(tasks, known, strict=True)])
     now = utc_now()

@@ -2,7 +2,7 @@
 
 import click
 
-from chong.cli.invocation import Invocation
+from chong.cli.invocation import Invocation, check_number
 from chong.cli.render import escape
 from chong.store.open import open_store
 from chong.supervisor.exits import Exit
@@ -19,6 +19,7 @@ def migrate(call: Invocation) -> Exit:
     """
     with open_store(call.url) as store:
         deployment = store.deployment()
+        check_number(call.config.find("num_buckets"), deployment.num_buckets)
         call.agreed_policy(deployment.num_buckets)
         if call.num_buckets is not None:
             deployment = store.record_num_buckets(call.num_buckets)

@@ -38,4 +38,5 @@ class Reached:
 @contextmanager
 def reach(call: Invocation) -> Iterator[Reached]:
     with open_store(call.url, create=False) as store:
-        yield Reached(store, call.agreed_policy(store.deployment().num_buckets), call.owned)
+        policy = call.agreed_policy(store.deployment().num_buckets)
+        yield Reached(store, policy, call.owned_of(policy))

@@ -49,8 +49,9 @@ def hold_targets(
     call: Invocation, change: Change, buckets: frozenset[int], names: Sequence[str], nodes: Sequence[str] = ()
 ) -> Exit:
     """Hold or release them, each once; whatever does not exist is refused before anything is changed."""
-    if call.num_buckets is not None:
-        check_buckets(BucketPolicy(call.num_buckets), buckets)
+    said = call.said("num_buckets")
+    if said is not None:
+        check_buckets(BucketPolicy(said.value), buckets)
     targets = [(HoldScope.BUCKET, str(bucket)) for bucket in sorted(buckets)]
     targets += [(HoldScope.NAME, name) for name in dict.fromkeys(names)]
     targets += [(HoldScope.NODE, node) for node in dict.fromkeys(nodes)]
@@ -91,6 +92,14 @@ def _check_known(store: TaskStore, targets: Iterable[Target], held: Iterable[Tar
 def check_node(node: str, known: Sequence[str]) -> None:
     if node not in known:
         raise Refused(f"no node is called {node!r}; {suggestion(node, known, 'see chong nodes')}")
+
+
+def remark_stranger(store: TaskStore, node: str) -> None:
+    """For a look that has found nothing of this node: there may be none of that name."""
+    try:
+        check_node(node, [known.node for known in store.nodes()])
+    except Refused as refusal:
+        remark(f"chong: {escape(str(refusal))}")
 
 
 def _check_name(store: TaskStore, name: str) -> None:

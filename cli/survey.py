@@ -13,8 +13,8 @@ from chong.cli.invocation import Invocation
 from chong.cli.option import json_option
 from chong.cli.reach import reach
 from chong.cli.render import Cell, Column
-from chong.cli.screen import print_json, print_table
-from chong.cli.shared_hold import Target, standing
+from chong.cli.screen import print_json, print_table, remark
+from chong.cli.shared_hold import Target, remark_stranger, standing
 from chong.cli.taskrow import status_cell
 from chong.cli.times import span, stamp, utc_now
 from chong.store.buckets import format_buckets
@@ -68,13 +68,17 @@ def buckets(call: Invocation, *, as_json: bool) -> None:
     """Show who owns each bucket and what is open there.
 
     "*" marks buckets in --owned-buckets, "-" stands for work without a key. Owners are what nodes declared; a bucket is
-    UNCOVERED when none of its owners is alive, and DUPLICATE when several have declared it. HOLD says why work of the
-    bucket waits on every node.
+    UNCOVERED when none of its owners is alive, as before the first start of any node, and DUPLICATE when several have
+    declared it. LIVE OWNER has all that are alive. HOLD says why work of the bucket waits on every node.
     """
     with reach(call) as reached:
         found = reached.store.survey(still=timedelta(0))
         owners = owners_of(reached.policy.num_buckets, found.declarations, found.nodes)
         rows = bucket_rows(reached.policy, owners, found.loads, reached.is_mine)
+    if found.deployment.num_buckets is None:
+        remark(
+            f"chong: number of buckets not recorded yet, {reached.policy.num_buckets} assumed: no node has been here"
+        )
     held = {hold.target: hold.text for hold in found.holds if hold.scope is HoldScope.BUCKET}
     rows = [replace(row, hold=held.get(str(row.bucket))) for row in rows]
     return print_json(rows) if as_json else print_table(_BUCKETS, [_bucket_cells(group) for group in _alike(rows)])
@@ -111,7 +115,7 @@ def _bucket_cells(group: list[BucketRow]) -> list[Cell | str]:
         "-" if row.bucket is None else format_buckets(each.bucket for each in group if each.bucket is not None),
         Cell(row.state.value, "good" if row.state is Cover.OK else "bad"),
         ", ".join(row.owners),
-        row.live_owner or "",
+        ", ".join(row.live_owners),
         str(row.queued),
         str(row.running),
         Cell(str(row.expired), "bad" if row.expired else None),
@@ -184,6 +188,8 @@ def tasks(call: Invocation, *, node: str | None, as_json: bool) -> None:
     with reach(call) as reached:
         entries = reached.store.catalogue(node)
         held = standing(reached.store)
+        if not entries and node is not None:
+            remark_stranger(reached.store, node)
     entries = [replace(entry, hold=entry.hold or _hold_on(entry, held)) for entry in entries]
     return print_json(entries) if as_json else print_table(_TASKS, [_task_cells(entry) for entry in entries])
 

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -143,11 +143,15 @@ def configured(options: Mapping[str, Any], environ: Mapping[str, str] | None = N
     return replace(config, file=file).with_share(is_node=is_node)
 
 
+def listed(nodes: Collection[str]) -> str:
+    """Names in their order, as many as one line bears."""
+    more = f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
+    return f"{', '.join(sorted(nodes)[:_SHOWN])}{more}"
+
+
 def _stranger(file: ConfigFile, found: Found) -> str:
-    known = sorted(file.nodes)
-    guess = nearest(found.value, known)
-    more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
+    guess = nearest(found.value, sorted(file.nodes))
     return (
-        f"{file.path}: expected one of the nodes {', '.join(known[:_SHOWN])}{more}, "
+        f"{file.path}: expected one of the nodes {listed(file.nodes)}, "
         f"got {told(found.value)} from {found.origin}{f', did you mean {guess}?' if guess else ''}"
     )

@@ -4,6 +4,7 @@ All of it is told at once, but nothing of which a fault may be the only cause. B
 nodes may own 65,536 each.
 """
 
+import stat
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import cached_property
@@ -17,6 +18,7 @@ from chong.supervisor.config import Config, Found, read
 from chong.supervisor.configfile import ConfigFile
 from chong.supervisor.keys import FIELDS, KEYS
 from chong.supervisor.kinds import read_ranges, told
+from chong.supervisor.oneline import without_secret
 from chong.supervisor.settings import Settings
 
 SHOWN = 20
@@ -49,10 +51,16 @@ class FileCheck:
         yield from _first(MOST, iter(dict.fromkeys(self._faults())))  # the top is read once for each node
 
     def alarms(self) -> Iterator[str]:
-        """One line for each set of buckets that several nodes own, or none."""
+        """A password that everybody may read; one line for each set of buckets that several nodes own, or none."""
         yield from _first(MOST, self._alarms())
 
     def _alarms(self) -> Iterator[str]:
+        addresses = [str(share.values["db"]) for share in (self._top, *self._nodes.values()) if "db" in share.values]
+        if self._file.mode & stat.S_IROTH and any(without_secret(address) != address for address in addresses):
+            yield (
+                f"{self._file.path}: db has a password: expected a file that others may not read, like mode 0600, "
+                f"got {self._file.mode:04o}"
+            )
         for owners, ranges in self._ranges_by_owners().items():
             which = f"{self._file.path}: buckets {format_ranges(ranges)} of {self._number}"
             if owners:

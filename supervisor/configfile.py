@@ -41,13 +41,14 @@ _HEADER = re.compile(r"\s*\[\s*(.*?)\s*\]\s*(?:#.*)?\Z")
 class ConfigFile:
     """What the file says, not yet read as settings.
 
-    lines: where a key stands, by table and key. nodes: what stands in `[nodes.NAME]`, by node.
+    lines: where a key stands, by table and key. nodes: what stands in `[nodes.NAME]`, by node. mode: who may read it.
     """
 
     path: Path
     lines: Mapping[tuple[str, str], int] = field(default_factory=dict)
     top: Mapping[str, Any] = field(default_factory=dict)
     nodes: Mapping[str, Any] = field(default_factory=dict)
+    mode: int = 0
 
     def lookup(self, name: str, node: str | None) -> tuple[str, Any] | None:
         """Where a key's value stands, and the value; a node's share goes before the top."""
@@ -96,15 +97,16 @@ def load(path: Path) -> ConfigFile:
     """The file's content; ConfigurationError when it cannot be read, or is not TOML."""
     if str(path) == os.devnull:
         return ConfigFile(path)  # the usual way to say "none", and no file
-    text = _text_of(path, _bytes_of(path))
+    data, mode = _bytes_of(path)
+    text = _text_of(path, data)
     top = _parsed(path, text)
     nodes = top.pop("nodes") if isinstance(top.get("nodes"), dict) else {}
     if len(nodes) > MOST_NODES:
         raise ConfigurationError(f"{path}: expected at most {MOST_NODES} nodes, got {len(nodes)}")
-    return ConfigFile(path, _lines_of(text), top, nodes)
+    return ConfigFile(path, _lines_of(text), top, nodes, stat.S_IMODE(mode))
 
 
-def _bytes_of(path: Path) -> bytes:
+def _bytes_of(path: Path) -> tuple[bytes, int]:
     try:
         mode = path.stat().st_mode  # before it is opened: to open a device may do something
         if not stat.S_ISREG(mode):
@@ -121,7 +123,7 @@ def _bytes_of(path: Path) -> bytes:
         raise ConfigurationError(f"configuration: expected a path, got {told(str(path))}") from None
     if len(data) > LIMIT:
         raise ConfigurationError(f"{path}: expected at most {LIMIT} bytes of configuration, it has more")
-    return data
+    return data, mode
 
 
 def _text_of(path: Path, data: bytes) -> str:

@@ -29,12 +29,12 @@ class Owners:
         """Without the nodes that own everything."""
         return () if bucket is None else tuple(self.by_bucket.get(bucket, ()))
 
-    def live_owner(self, bucket: int | None) -> str | None:
-        return next((name for name in self.of(bucket) if name in self.live), None)
+    def live_owners(self, bucket: int | None) -> tuple[str, ...]:
+        return tuple(name for name in self.of(bucket) if name in self.live)
 
     def state(self, bucket: int | None) -> Cover:
         """A bucket is uncovered when nobody runs its work now, whoever has declared it."""
-        if self.live_owner(bucket) is None:
+        if not self.live_owners(bucket):
             return Cover.UNCOVERED
         # A node without partition beside others is a way to run, e.g. while one moves to a partition.
         return Cover.DUPLICATE if len(self.declared(bucket)) > 1 else Cover.OK

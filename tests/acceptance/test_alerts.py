@@ -78,7 +78,7 @@ def test_a_killed_nodes_buckets_and_work_are_alerts_until_it_is_back(watchful: E
     uncovered = alert(one, "uncovered", "buckets 32-63", "of two, which is not alive")
     orphan = alert(one, "orphan", "node two", running)
     rows = {row["bucket"]: row for row in one.cli("buckets", "--json").json}
-    assert (rows[40]["state"], rows[40]["owners"], rows[40]["live_owner"]) == ("UNCOVERED", ["two"], None)
+    assert (rows[40]["state"], rows[40]["owners"], rows[40]["live_owners"]) == ("UNCOVERED", ["two"], [])
     lines = one.cli("doctor", "--orphan-after", "1s").out.splitlines()
     assert [line.split(":")[0] for line in lines] == ["orphan", "uncovered"]
     two.start("--node", "two", "--owned-buckets", "32-63", *OFTEN)

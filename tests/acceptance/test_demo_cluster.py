@@ -1,6 +1,7 @@
 """The demo of a cluster runs as it is shown, and says by its exit code that everything came out as told."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -73,6 +74,8 @@ def test_the_demo_of_a_cluster_comes_out_as_told():
             said, _ = demo.communicate()
         end.cancel()
         assert demo.returncode == 0, said[-3000:]
+        firings, parts = re.search(r"# (\d+) firings since then, .*: (.*)\.", said).groups()
+        assert int(firings) == sum(map(int, re.findall(r"(\d+) on", parts)))
         assert said.endswith("Everything is as expected.\n")
         assert list(Path(place).iterdir()) == []
         wait_until(lambda: not of_the_demo(place), "the end of its processes", 5)

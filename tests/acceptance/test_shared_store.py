@@ -181,6 +181,30 @@ def observed(outside: Supervised, databases: Databases) -> Iterator[Supervised]:
         databases.execute(f"DROP OWNED BY {role}", f"DROP ROLE {role}", database=database)
 
 
+def test_the_role_that_made_the_tables_may_give_an_observer_its_rights(outside: Supervised, databases: Databases):
+    """It may make no role, so the guide leaves that to the superuser."""
+    name = databases.new("template1")
+    owner, observer = f"owner_{name}", f"observer_{name}"
+    guide = re.findall(r"```sql\n(.*?)```", OPERATING.read_text(), re.DOTALL)[0].replace("observer", observer)
+    create, *grants = filter(str.strip, guide.split(";"))
+    assert "PASSWORD" in create
+    databases.execute(f"CREATE ROLE {owner} LOGIN PASSWORD 's3cret'", f"ALTER DATABASE {name} OWNER TO {owner}")
+    said = conninfo.conninfo_to_dict(databases.of(name)) | {"user": owner, "password": "s3cret"}
+    try:
+        databases.execute(create)
+        outside.environment["CHONG_DB"] = url_of(said)
+        assert outside.cli("--num-buckets", "64", "migrate").code == 0
+        with psycopg.connect(url_of(said), autocommit=True) as owning:
+            for grant in grants:
+                owning.execute(grant)
+        outside.environment["CHONG_DB"] = url_of(said | {"user": observer, "password": "another secret"})
+        looked = outside.cli("buckets")
+        assert (looked.code, looked.err) == (0, "")
+    finally:
+        databases.drop(name)
+        databases.execute(f"DROP ROLE IF EXISTS {observer}", f"DROP ROLE {owner}")
+
+
 def test_an_observer_reads_everything(fleet: Enter, observed: Supervised):
     """Also what later versions add, by the rights that the operating guide gives."""
     node = fleet("--node", "one")

@@ -61,6 +61,22 @@ class TestCheck:
             "buckets 16 of 64 bel",
         ]
 
+    @pytest.mark.parametrize("share", ["", "[nodes.node-c]\nowned_buckets = '64'\n"])
+    def test_a_password_that_others_may_read_is_alarming(self, chong, file, share):
+        """At the top or in a node's part, and never shown; a group may be who is meant to read it."""
+        said = 'db = "postgresql://chong:s3cret@db.example/chong"\n'
+        text = FLEET.replace("64", "65").replace("16-63", "16-64") if not share else FLEET.replace("64", "65")
+        file.write_text(f"{text}{share}{said}" if share else f"{said}{text}")
+        file.chmod(0o644)
+        answer = chong("config", "check", str(file))
+        wanted = "db has a password: expected a file that others may not read, like mode 0600, got 0644"
+        assert (answer.code, answer.out) == (1, f"{file}: {wanted}\n")
+        file.chmod(0o640)
+        assert chong("config", "check", str(file)).code == 0
+        file.write_text(file.read_text().replace(":s3cret", ""))
+        file.chmod(0o644)
+        assert chong("config", "check", str(file)).code == 0
+
     def test_it_looks_at_the_file_in_use_by_default(self, chong, file, monkeypatch):
         """Also at one that no other command would take."""
         monkeypatch.setenv("CHONG_CONFIG", str(file))
@@ -224,3 +240,13 @@ class TestCompletion:
         program = Path(sys.executable).with_name("chong-supervisor")
         done = subprocess.run([program], env=clean_environment(tmp_path, env), capture_output=True, check=False)
         assert done.stdout == b"plain,--max-parallel-per-bucket\n"
+
+
+@pytest.mark.parametrize("words", ["submit noop", "submit noop --wait", "reload"])
+def test_what_is_for_a_supervisor_here_expects_a_node_that_the_file_has(tmp_path, words):
+    """No supervisor could start here under the host's name, so none is asked for."""
+    file = tmp_path / "chong.toml"
+    file.write_text(FLEET)
+    answer = call(tmp_path, *words.split(), env={"CHONG_CONFIG": str(file)})
+    assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
+    assert f"chong: {file}: expected one of the nodes node-a, node-b by --node or CHONG_NODE, got none" in answer.err

@@ -92,6 +92,29 @@ def test_every_command_compares_the_number_of_buckets(chong, args):
     assert (answer.code, answer.err) == (2, "chong: --num-buckets: expected 64, as this store has recorded, got 8\n")
 
 
+def test_a_number_said_by_a_variable_is_refused_by_its_name(chong, monkeypatch):
+    """Nobody is told of an option that was not used."""
+    monkeypatch.setenv("CHONG_NUM_BUCKETS", "8")
+    line = "chong: CHONG_NUM_BUCKETS: expected 64, as this store has recorded, got 8\n"
+    assert (chong("ps").code, chong("ps").err) == (2, line)
+
+
+def test_the_files_number_is_about_another_store(world: World, chong, tmp_path: Path, monkeypatch):
+    """What this store has recorded counts, for its buckets and for those that are ours; only `migrate` records."""
+    file = tmp_path / "chong.toml"
+    file.write_text('num_buckets = 128\nowned_buckets = "100-127"\n')
+    monkeypatch.setenv("CHONG_CONFIG", str(file))
+    world.add(bucket=3, bucket_key="k")
+    for words in ("ps", "stats", "buckets", "hold --bucket 63"):
+        answer = chong(*words.split())
+        assert (answer.code, answer.err) == (0, ""), words
+    assert [row["mine"] for row in chong("buckets", "--json").json] == [False] * 64
+    assert chong("hold", "--bucket", "64").err == "chong: --bucket: expected 0 to 63, got 64\n"
+    refused = chong("migrate")
+    line = f"chong: {file}:1: num_buckets: expected 64, as this store has recorded, got 128\n"
+    assert (refused.code, refused.err) == (2, line)
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help(command):
     """Its first line is what the list of commands says."""

@@ -6,7 +6,7 @@ from cli_world import S, World
 from chong.cli.definition import options_text
 from chong.store.model import CatalogueEntry, NodeRecord
 
-ROW = {"bucket", "owners", "live_owner", "state", "queued", "running", "expired", "oldest_wait", "mine", "hold"}
+ROW = {"bucket", "owners", "live_owners", "state", "queued", "running", "expired", "oldest_wait", "mine", "hold"}
 
 
 def rows_of(answer):
@@ -40,10 +40,35 @@ def test_duplicates_and_gaps_of_a_partition(partition: World, chong):
     """Several declarations are a duplicate; none of a living node is a gap."""
     rows = rows_of(chong("buckets", "--json"))
     assert len(rows) == 64
-    assert (rows[0]["state"], rows[0]["owners"], rows[0]["live_owner"]) == ("DUPLICATE", ["node-a", "node-b"], "node-a")
-    assert (rows[1]["state"], rows[1]["owners"], rows[1]["live_owner"]) == ("UNCOVERED", ["node-b"], None)
-    assert (rows[4]["state"], rows[4]["live_owner"]) == ("OK", "node-c")
-    assert (rows[63]["state"], rows[63]["owners"], rows[63]["live_owner"]) == ("UNCOVERED", [], None)
+    assert (rows[0]["state"], rows[0]["owners"], rows[0]["live_owners"]) == (
+        "DUPLICATE",
+        ["node-a", "node-b"],
+        ["node-a"],
+    )
+    assert (rows[1]["state"], rows[1]["owners"], rows[1]["live_owners"]) == ("UNCOVERED", ["node-b"], [])
+    assert (rows[4]["state"], rows[4]["live_owners"]) == ("OK", ["node-c"])
+    assert (rows[63]["state"], rows[63]["owners"], rows[63]["live_owners"]) == ("UNCOVERED", [], [])
+
+
+def test_all_live_owners_of_a_duplicate_are_named(partition: World, chong):
+    """Each of them runs the bucket's work."""
+    partition.add_node("node-d", frozenset({3, 4}))
+    lines = {line.split()[0]: line for line in chong("buckets").lines[1:]}
+    assert lines["4"].split()[1:6] == ["DUPLICATE", "node-c,", "node-d", "node-c,", "node-d"]
+    assert "node-b, node-c, node-d  node-c, node-d" in lines["3"]
+
+
+def test_before_any_node_all_buckets_are_uncovered(tmp_path, chong):
+    """The number that `migrate` has recorded, or else the one that a first start would record."""
+    recorded, bare = (("--db", str(tmp_path / name)) for name in ("recorded.db", "bare.db"))
+    assert chong(*recorded, "--num-buckets", "32", "migrate").code == 0
+    answer = chong(*recorded, "buckets")
+    assert [line.split()[:4] for line in answer.lines[1:]] == [["0-31", "UNCOVERED", "-", "-"]]
+    assert (answer.code, answer.err) == (0, "")
+    assert chong(*bare, "migrate").code == 0
+    answer = chong(*bare, "buckets")
+    assert [line.split()[0] for line in answer.lines[1:]] == ["0-63"]
+    assert answer.err == "chong: number of buckets not recorded yet, 64 assumed: no node has been here\n"
 
 
 def test_keyless_work_is_uncovered_by_partitions(partition: World, chong):
@@ -96,6 +121,15 @@ def test_tasks_shows_the_catalogue(world: World, chong):
     _, first, second = chong("tasks").lines
     assert first.split() == ["node-a", "a", "-", "backoff=first:5", "retries=3", "acme.tasks", "-", "-"]
     assert second.split(maxsplit=6)[6] == "not imported: ImportError: no acme"
+
+
+@pytest.mark.parametrize("words", ["ps", "ps --all --json", "tasks", "tasks --json"])
+def test_a_look_at_a_node_that_does_not_exist_says_so(partition: World, chong, words):
+    """Beside the empty answer, which is as true; a node without anything to show is not remarked on."""
+    answer = chong(*words.split(), "--node", "nod-a")
+    assert (answer.code, len(answer.lines)) == (0, 1)
+    assert answer.err == "chong: no node is called 'nod-a'; did you mean node-a?\n"
+    assert chong(*words.split(), "--node", "node-c").err == ""
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def defined() -> list[Definition]:
     [
         ("chong tasks", survey._TASKS, 7),
         ("chong ps", taskrow.COLUMNS, 12),
-        ("chong buckets", survey._BUCKETS, 8),
+        ("chong buckets", survey._BUCKETS, 9),
         ("chong history 9a1b2385", trail.COLUMNS, 6),
     ],
 )
