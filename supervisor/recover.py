@@ -23,6 +23,7 @@ from chong.store.states import RUNS, WAITING, Status
 from chong.supervisor.claim import claim_of
 from chong.supervisor.files import read_json
 from chong.supervisor.frames import held_back
+from chong.supervisor.namesake import is_registered, refuse_namesake
 from chong.supervisor.paths import Paths
 from chong.supervisor.submission import Submission
 from chong.supervisor.survivors import end_writers
@@ -97,8 +98,10 @@ def find(store: TaskStore, scene: Scene) -> Findings:
     """
     findings = Findings(num_buckets=_agree_on_buckets(store, scene))
     terms = {record.term: record for record in store.terms(scene.node.node)}
-    _refuse_namesake(store, scene)
+    refuse_namesake(store, scene.node)
     store.register_term(scene.term, scene.node)
+    # Once more: of two that start together the one that registered first has lost its row by now, or hears of it later.
+    is_registered(store, scene.node.node, scene.term.term)
     findings.num_buckets = _still_agreed(store, scene)
     parted = not BucketPolicy(findings.num_buckets).covers_all(scene.owned_buckets)
     findings.declared = scene.owned_buckets if parted else None
@@ -151,16 +154,6 @@ def _still_agreed(store: TaskStore, scene: Scene) -> int:
     except ConfigurationError:
         store.end_term(scene.term.term)
         raise
-
-
-def _refuse_namesake(store: TaskStore, scene: Scene) -> None:
-    """Two living nodes of one name would take each other's commands, and each would take the other's work for lost."""
-    for other in store.nodes():
-        if other.node == scene.node.node and other.node_id != scene.node.node_id and other.is_live:
-            raise ConfigurationError(
-                f"node {other.node!r}: expected a name of its own, another state directory uses it "
-                f"on {other.host} (process {other.pid}); give this one another --node"
-            )
 
 
 def _rivals(store: TaskStore, ours: str, owned: frozenset[int]) -> dict[str, frozenset[int]]:

@@ -460,3 +460,19 @@ class TestWhatIsOver:
         """Each would take the other's commands, and the other's runs for its own."""
         with pytest.raises(ConfigurationError, match="expected a name of its own, another state directory uses it"):
             find(store, scene(tmp_path, node=replace(node_record(LATER_TERM), node_id="another")))
+
+    def test_of_two_that_start_together_the_one_that_was_displaced_ends(self, tmp_path):
+        """Both had looked before either was registered; the other's row stays as it is."""
+        with DisplacedMeanwhile() as store:
+            with pytest.raises(ConfigurationError, match="another state directory uses it on elsewhere"):
+                find(store, scene(tmp_path))
+            assert [(node.host, node.is_live) for node in store.nodes()] == [("elsewhere", True)]
+
+
+class DisplacedMeanwhile(InMemoryTaskStore):
+    """A namesake registers right behind the node."""
+
+    def register_term(self, term, node):
+        super().register_term(term, node)
+        other = replace(term, term="node-a.9", node_id="another")
+        super().register_term(other, replace(node, term=other.term, node_id="another", host="elsewhere"))
