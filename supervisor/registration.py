@@ -37,8 +37,12 @@ class Registration:
         self._log = log
         self._has_begun = False
         self._declared: frozenset[int] | None = None
-        self.is_known = False
+        self._is_known = False
         """Whether the first contact has registered the term; belongs to the store's thread."""
+
+    def registered(self) -> None:
+        """The first contact has registered the term, whatever becomes of the rest of it; in the store's thread."""
+        self._is_known = True
 
     def begin(self, declared: frozenset[int] | None) -> None:
         """The first contact has registered the term and its buckets; whatever is known since then follows."""
@@ -57,7 +61,7 @@ class Registration:
 
     def _write_end(self) -> None:
         """In the store's thread; the loop has ended. A first contact that was under way is over, taken in or not."""
-        if not self.is_known:
+        if not self._is_known:
             return
         try:
             self._store.end_term(self._term.term)

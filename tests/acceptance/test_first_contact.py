@@ -42,6 +42,7 @@ def test_a_start_that_fails_leaves_what_runs_to_the_next_one(place: Supervised, 
     assert time.monotonic() - began < 8
     assert is_alive(pid)
     assert [(event["runs"], len(event["generations"])) for event in node.events("runs_left")] == [(1, 1)]
+    assert [row.is_live for row in node.store.nodes()] == [what == "a namesake"]
     tamper(node, MENDED[what])
     node.start(lease=30)
     assert node.worker_of(task_id) == pid

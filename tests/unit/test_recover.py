@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from chong.store.errors import ConfigurationError
+from chong.store.errors import ConfigurationError, Refused, RightsMissing, StoreUnavailable
 from chong.store.memory import InMemoryTaskStore
 from chong.store.model import LeaseGrant
 from chong.store.specimens import (
@@ -467,6 +467,35 @@ class TestWhatIsOver:
             with pytest.raises(ConfigurationError, match="another state directory uses it on elsewhere"):
                 find(store, scene(tmp_path))
             assert [(node.host, node.is_live) for node in store.nodes()] == [("elsewhere", True)]
+
+    @pytest.mark.parametrize("query", ["holds", "declare_buckets", "query"])
+    @pytest.mark.parametrize("error", [RightsMissing, StoreUnavailable, Refused, KeyboardInterrupt])
+    def test_a_first_contact_that_fails_leaves_no_live_node(self, store, tmp_path, monkeypatch, query, error):
+        """Whatever fails behind the registration, and however."""
+
+        def fail(*_):
+            raise error("no")
+
+        monkeypatch.setattr(store, query, fail)
+        with pytest.raises(error):
+            find(store, scene(tmp_path))
+        assert [(node.term, node.is_live) for node in store.nodes()] == [(LATER_TERM, False)]
+
+    def test_a_term_that_cannot_be_ended_hides_no_error(self, store, tmp_path, monkeypatch):
+        """The first one is the one to tell."""
+
+        def fail(*_):
+            raise StoreUnavailable("the second")
+
+        def refuse():
+            raise RightsMissing("the first")
+
+        monkeypatch.setattr(store, "holds", refuse)
+        monkeypatch.setattr(store, "end_term", fail)
+        registered = []
+        with pytest.raises(RightsMissing, match="the first"):
+            find(store, scene(tmp_path), lambda: registered.append("yes"))
+        assert registered == ["yes"]
 
 
 class DisplacedMeanwhile(InMemoryTaskStore):
