@@ -93,6 +93,16 @@ class HoldRules(Rules):
         assert store.acknowledge_holds(TERM, 4) is False
         assert [node.holds_seen for node in store.nodes()] == [None]
 
+    def test_a_namesake_of_another_state_directory_raises_the_revision(self, store: TaskStore) -> None:
+        """The one that it has displaced may live, and finds out so; a later term of the same one is nothing new."""
+        store.register_term(term_record(), node_record())
+        before = store.holds().revision
+        store.register_term(term_record(LATER_TERM), node_record(LATER_TERM))
+        assert store.holds().revision == before
+        other = replace(term_record(FOREIGN_TERM), node_id="another")
+        store.register_term(other, node_record(FOREIGN_TERM, node_id="another"))
+        assert store.holds().revision > before
+
 
 class ForgetRules(Rules):
     """`forget_node`."""

@@ -243,7 +243,11 @@ class TaskStore(ABC):
 
     @abstractmethod
     def register_term(self, term: TermRecord, node: NodeRecord) -> None:
-        """Record a new life of a supervisor and make it its node's current one."""
+        """Record a new life of a supervisor and make it its node's current one.
+
+        Where terms of another state directory had the node's name, the revision of the holds is raised: one of them
+        that still lives learns so that it was displaced.
+        """
 
     @abstractmethod
     def end_term(self, term: str) -> None:

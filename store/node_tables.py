@@ -38,6 +38,8 @@ class NodeTables(TableCalls):
         with self._writing() as db:
             db.execute(self._queries["register_term"], self._codec.term_to_columns(term))
             db.execute(self._queries["register_term_node"], self._codec.node_to_columns(node, self._now()))
+            # Last: of two that register at once the second one sees the first one's term.
+            db.execute(self._queries["register_term_displaces"], {"node": node.node, "node_id": node.node_id})
 
     def end_term(self, term: str) -> None:
         self._write("end_term", term=term)

@@ -7,7 +7,8 @@ import json
 import shutil
 import signal
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 from chong.store.buckets import DEFAULT_NUM_BUCKETS, BucketPolicy
 from chong.store.contract import TaskStore
-from chong.store.errors import ConfigurationError
+from chong.store.errors import ChongError, ConfigurationError
 from chong.store.model import HoldList, NodeRecord, Note, TaskSnapshot, TermRecord, Transition, Usage
 from chong.store.pages import all_tasks
 from chong.store.query import TaskQuery
@@ -23,6 +24,7 @@ from chong.store.states import RUNS, WAITING, Status
 from chong.supervisor.claim import claim_of
 from chong.supervisor.files import read_json
 from chong.supervisor.frames import held_back
+from chong.supervisor.namesake import is_registered, refuse_namesake
 from chong.supervisor.paths import Paths
 from chong.supervisor.submission import Submission
 from chong.supervisor.survivors import end_writers
@@ -90,16 +92,30 @@ class Findings:
     """Attached, but somebody else spoke for it meanwhile."""
 
 
-def find(store: TaskStore, scene: Scene) -> Findings:
+def find(store: TaskStore, scene: Scene, on_registered: Callable[[], None] = lambda: None) -> Findings:
     """First contact: announce the term, adopt what it can take over, sort the rest.
 
-    Raises ConfigurationError when the deployment has another number of buckets.
+    Raises ConfigurationError when the deployment has another number of buckets, or the name is another living node's.
+    Whatever is raised behind `on_registered`, the term is ended in the store, if that can be reached.
     """
-    findings = Findings(num_buckets=_agree_on_buckets(store, scene))
+    _agree_on_buckets(store, scene)
     terms = {record.term: record for record in store.terms(scene.node.node)}
-    _refuse_namesake(store, scene)
+    refuse_namesake(store, scene.node)
     store.register_term(scene.term, scene.node)
-    findings.num_buckets = _still_agreed(store, scene)
+    on_registered()
+    try:
+        return _find_registered(store, scene, terms)
+    except BaseException:
+        with suppress(ChongError):  # the first error is the one to tell; a try that follows registers anew
+            store.end_term(scene.term.term)
+        raise
+
+
+def _find_registered(store: TaskStore, scene: Scene, terms: Mapping[str, TermRecord]) -> Findings:
+    # Once more: of two that start together the one that registered first has lost its row by now, or hears of it later.
+    is_registered(store, scene.node.node, scene.term.term)
+    # And now no `rebucket` can begin: one that ended since has another number, and saw no live node.
+    findings = Findings(num_buckets=_agree_on_buckets(store, scene))
     parted = not BucketPolicy(findings.num_buckets).covers_all(scene.owned_buckets)
     findings.declared = scene.owned_buckets if parted else None
     store.declare_buckets(scene.node.node, findings.declared)
@@ -142,25 +158,6 @@ def _agree_on_buckets(store: TaskStore, scene: Scene) -> int:
     if recorded != wanted:
         raise ConfigurationError(f"number of buckets: expected {recorded} as the deployment has recorded, got {wanted}")
     return wanted
-
-
-def _still_agreed(store: TaskStore, scene: Scene) -> int:
-    """Once more, now that no `rebucket` can begin: one that ended since has another number, and saw no live node."""
-    try:
-        return _agree_on_buckets(store, scene)
-    except ConfigurationError:
-        store.end_term(scene.term.term)
-        raise
-
-
-def _refuse_namesake(store: TaskStore, scene: Scene) -> None:
-    """Two living nodes of one name would take each other's commands, and each would take the other's work for lost."""
-    for other in store.nodes():
-        if other.node == scene.node.node and other.node_id != scene.node.node_id and other.is_live:
-            raise ConfigurationError(
-                f"node {other.node!r}: expected a name of its own, another state directory uses it "
-                f"on {other.host} (process {other.pid}); give this one another --node"
-            )
 
 
 def _rivals(store: TaskStore, ours: str, owned: frozenset[int]) -> dict[str, frozenset[int]]:

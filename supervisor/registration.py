@@ -6,10 +6,11 @@ from functools import partial
 import structlog
 
 from chong.store.contract import TaskStore
-from chong.store.errors import ChongError, StoreUnavailable
+from chong.store.errors import ChongError, ConfigurationError, StoreUnavailable
 from chong.store.model import NodeRecord, TermRecord
 from chong.supervisor.courier import Courier
 from chong.supervisor.loop import Loop
+from chong.supervisor.namesake import refuse_namesake
 
 REGISTER_AGAIN = 5.0
 
@@ -17,8 +18,8 @@ REGISTER_AGAIN = 5.0
 class Registration:
     """Writes the node's row anew when a generation goes live.
 
-    Not before `begin`: only the first contact with the store finds out whether another living node has our name,
-    whose row must not be overwritten.
+    Not before `begin`: the first contact with the store finds out whether another living node has our name, whose row
+    must not be overwritten. It is looked for each time, as one may have come while this node was cut off.
     """
 
     def __init__(
@@ -36,8 +37,12 @@ class Registration:
         self._log = log
         self._has_begun = False
         self._declared: frozenset[int] | None = None
-        self.is_known = False
+        self._is_known = False
         """Whether the first contact has registered the term; belongs to the store's thread."""
+
+    def registered(self) -> None:
+        """The first contact has registered the term, whatever becomes of the rest of it; in the store's thread."""
+        self._is_known = True
 
     def begin(self, declared: frozenset[int] | None) -> None:
         """The first contact has registered the term and its buckets; whatever is known since then follows."""
@@ -56,7 +61,7 @@ class Registration:
 
     def _write_end(self) -> None:
         """In the store's thread; the loop has ended. A first contact that was under way is over, taken in or not."""
-        if not self.is_known:
+        if not self._is_known:
             return
         try:
             self._store.end_term(self._term.term)
@@ -76,9 +81,12 @@ class Registration:
     def _write(self, node: NodeRecord, *, declares: bool) -> None:
         """In the store's thread."""
         try:
+            refuse_namesake(self._store, node)
             self._store.register_term(self._term, node)
             if declares:
                 self._store.declare_buckets(node.node, self._declared)
+        except ConfigurationError:
+            raise  # ends the term: while it was cut off, a namesake has come
         except ChongError as error:
             self._loop.call(partial(self._log.warning, "node_not_registered", error=str(error)))
             if isinstance(error, StoreUnavailable):

@@ -11,14 +11,16 @@ from chong.store.model import HoldList
 from chong.supervisor.courier import Courier
 from chong.supervisor.gatekeeper import Gatekeeper
 from chong.supervisor.loop import Loop
+from chong.supervisor.namesake import is_registered
 
 
 class SharedHolds:
     """Lives in the loop's thread. `seen` is the revision that the store knows we keep to, None before the first.
 
     As long as the store has not taken our word, the next poll finds the same holds again, and says it once more.
-    `on_forgotten` is called when the store does not know the node any more. Who changes the number of buckets
-    raises the revision too; a supervisor that was cut off meanwhile, and counts by the old one (`num_buckets`), ends.
+    `on_forgotten` is called when the store does not know the node any more. Who changes the number of buckets, and a
+    namesake that registers, raises the revision too: a supervisor that was cut off meanwhile and counts by the old
+    number (`num_buckets`), or whose name another one has taken, ends.
     """
 
     def __init__(
@@ -57,8 +59,7 @@ class SharedHolds:
             if recorded not in (None, ours):
                 raise ConfigurationError(f"number of buckets: expected {recorded} since a rebucket, got {ours}")
             is_known = self._store.acknowledge_holds(self._term, revision)
-            # Another term in our place is another matter: its row is not ours to write.
-            is_forgotten = not is_known and all(node.node != self._node for node in self._store.nodes())
+            is_forgotten = not is_known and not is_registered(self._store, self._node, self._term)
         except StoreError as error:
             self._loop.call(partial(self._log.warning, "holds_not_acknowledged", error=str(error)))
         else:

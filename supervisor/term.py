@@ -173,7 +173,7 @@ class Term:
     def _contact(self, scene: Scene) -> None:
         """In the store's thread: the term's first contact; tried until it succeeds."""
         try:
-            findings = find(self._store, scene)
+            findings = find(self._store, scene, self._registration.registered)
         except RightsMissing as error:  # never given, as far as this term knows: nobody would see that it waits
             self.loop.call(partial(self._meet, ConfigurationError(str(error))))
         except StoreUnavailable as error:
@@ -181,7 +181,6 @@ class Term:
         except BaseException as error:  # noqa: BLE001 - it makes the term impossible, whatever it is
             self.loop.call(partial(self._meet, error))
         else:
-            self._registration.is_known = True
             self.loop.call(partial(self._store_met, scene, findings))
 
     def _store_not_met(self, scene: Scene, error: StoreUnavailable) -> None:

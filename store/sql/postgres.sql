@@ -568,6 +568,11 @@ ON CONFLICT (node) DO UPDATE SET
     seen_at = excluded.seen_at, ended_at = NULL, clock_ahead = NULL,
     holds_seen = CASE WHEN nodes.term = excluded.term THEN nodes.holds_seen END
 
+-- name: register_term_displaces
+-- Says so to a term of another state directory with the node's name, which may live: it finds the holds changed, and looks.
+UPDATE deployment SET holds_revision = holds_revision + 1
+WHERE EXISTS (SELECT 1 FROM terms WHERE node = :node AND node_id <> :node_id)
+
 -- name: end_term
 -- The term ended by itself; a later one of the node is another matter.
 UPDATE nodes SET ended_at = {now} WHERE term = :term

@@ -4,6 +4,7 @@ import os
 import signal
 import sqlite3
 import time
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -41,6 +42,7 @@ def test_a_start_that_fails_leaves_what_runs_to_the_next_one(place: Supervised, 
     assert time.monotonic() - began < 8
     assert is_alive(pid)
     assert [(event["runs"], len(event["generations"])) for event in node.events("runs_left")] == [(1, 1)]
+    assert [row.is_live for row in node.store.nodes()] == [what == "a namesake"]
     tamper(node, MENDED[what])
     node.start(lease=30)
     assert node.worker_of(task_id) == pid
@@ -73,6 +75,26 @@ def test_a_refused_start_of_a_known_node_keeps_its_name(place: Supervised):
     node.start(wait=False)
     assert node.supervisor.wait(20) == 2
     assert node.paths.identity.read_bytes() == pinned
+
+
+def test_a_node_ends_when_a_namesake_has_taken_its_place(place: Supervised):
+    """Registered at the same moment, or while it was cut off; what runs is left, and the other's row is not touched."""
+    node = place.start(lease=30)
+    task_id = node.begun("hold", seconds=90)
+    pid = node.worker_of(task_id)
+    [row] = node.store.nodes()
+    [term] = node.store.terms("node-a")
+    other = replace(row, node_id="another", term="node-a.other", host="elsewhere")
+    node.store.register_term(replace(term, term=other.term, node_id=other.node_id), other)
+    assert node.supervisor.wait(20) == 2
+    assert "expected a name of its own, another state directory uses it on elsewhere" in node.log()
+    assert [(found.term, found.is_live) for found in node.store.nodes()] == [(other.term, True)]
+    assert is_alive(pid)
+    tamper(node, MENDED["a namesake"])
+    node.start(lease=30)
+    assert node.worker_of(task_id) == pid
+    assert node.cli("stop", task_id).code == 0
+    assert node.end_of(task_id).status is S.STOPPED
 
 
 def test_a_row_that_cannot_be_read_is_named_in_one_line(place: Supervised):

@@ -215,6 +215,29 @@ def test_what_is_told_of_second_writers_has_a_bound(node: InProcess, monkeypatch
     assert list(node.controller.desynced_tasks) == ["a", "c"]
 
 
+def test_an_end_behind_a_first_contact_that_has_failed_is_known_to_the_store(bench: InProcess):
+    """The outage came right behind the registration, took the note of its end with it, and is over at the end."""
+    store = Fickle(bench.store)
+    store.is_away = True
+    beginning = bench.start(store).controller._term
+    failed = threading.Event()
+
+    def fail(*_: Any) -> None:
+        raise StoreUnavailable("away")
+
+    def fail_at_last(*_: Any) -> None:
+        failed.set()
+        wait_until(lambda: beginning._is_ending, "the end")
+        store.end_term = bench.store.end_term
+        raise StoreUnavailable("away")
+
+    store.declare_buckets, store.end_term = fail, fail_at_last
+    store.is_away = False
+    assert failed.wait(LIMIT)
+    bench.controller.close()
+    assert [(node.term, node.is_live) for node in bench.store.nodes()] == [(beginning.name, False)]
+
+
 def test_an_end_while_the_store_is_first_met_is_known_to_it(bench: InProcess):
     """The node is registered in the same moment, and would be taken for live until its lease is over."""
     store = Fickle(bench.store)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from chong.store.errors import ConfigurationError
+from chong.store.errors import ConfigurationError, Refused, RightsMissing, StoreUnavailable
 from chong.store.memory import InMemoryTaskStore
 from chong.store.model import LeaseGrant
 from chong.store.specimens import (
@@ -460,3 +460,48 @@ class TestWhatIsOver:
         """Each would take the other's commands, and the other's runs for its own."""
         with pytest.raises(ConfigurationError, match="expected a name of its own, another state directory uses it"):
             find(store, scene(tmp_path, node=replace(node_record(LATER_TERM), node_id="another")))
+
+    def test_of_two_that_start_together_the_one_that_was_displaced_ends(self, tmp_path):
+        """Both had looked before either was registered; the other's row stays as it is."""
+        with DisplacedMeanwhile() as store:
+            with pytest.raises(ConfigurationError, match="another state directory uses it on elsewhere"):
+                find(store, scene(tmp_path))
+            assert [(node.host, node.is_live) for node in store.nodes()] == [("elsewhere", True)]
+
+    @pytest.mark.parametrize("query", ["holds", "declare_buckets", "query"])
+    @pytest.mark.parametrize("error", [RightsMissing, StoreUnavailable, Refused, KeyboardInterrupt])
+    def test_a_first_contact_that_fails_leaves_no_live_node(self, store, tmp_path, monkeypatch, query, error):
+        """Whatever fails behind the registration, and however."""
+
+        def fail(*_):
+            raise error("no")
+
+        monkeypatch.setattr(store, query, fail)
+        with pytest.raises(error):
+            find(store, scene(tmp_path))
+        assert [(node.term, node.is_live) for node in store.nodes()] == [(LATER_TERM, False)]
+
+    def test_a_term_that_cannot_be_ended_hides_no_error(self, store, tmp_path, monkeypatch):
+        """The first one is the one to tell."""
+
+        def fail(*_):
+            raise StoreUnavailable("the second")
+
+        def refuse():
+            raise RightsMissing("the first")
+
+        monkeypatch.setattr(store, "holds", refuse)
+        monkeypatch.setattr(store, "end_term", fail)
+        registered = []
+        with pytest.raises(RightsMissing, match="the first"):
+            find(store, scene(tmp_path), lambda: registered.append("yes"))
+        assert registered == ["yes"]
+
+
+class DisplacedMeanwhile(InMemoryTaskStore):
+    """A namesake registers right behind the node."""
+
+    def register_term(self, term, node):
+        super().register_term(term, node)
+        other = replace(term, term="node-a.9", node_id="another")
+        super().register_term(other, replace(node, term=other.term, node_id="another", host="elsewhere"))
