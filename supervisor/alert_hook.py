@@ -71,8 +71,8 @@ class AlertHook:
                 (os.POSIX_SPAWN_DUP2, 1, 2),
             ]
             words = [sys.executable, "-P", "-m", "chong.supervisor.bounded", f"{self._seconds:g}", *self._command]
-            # Without chong's own variables, which may hold the store's password.
-            environment = {name: value for name, value in os.environ.items() if not name.startswith(OWN)}
+            # Without chong's own variables and those of PostgreSQL's library, which may hold the store's password.
+            environment = {name: value for name, value in os.environ.items() if not name.startswith((OWN, "PG"))}
             self._pid = os.posix_spawn(words[0], words, environment, file_actions=actions, setsid=True, setsigmask=())
             self._began = time.monotonic()
         except OSError as error:

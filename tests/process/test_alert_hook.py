@@ -100,6 +100,7 @@ def test_a_command_that_fails_is_told(world, text, said):
 def test_the_command_does_not_see_chongs_variables(world, monkeypatch):
     """They may hold the store's password; its own it has."""
     monkeypatch.setenv("CHONG_DB", "postgresql://u:secret@h/d")
+    monkeypatch.setenv("PGPASSWORD", "secret")
     monkeypatch.setenv("PAGER_TOKEN", "token")
     hook, _, out = world("import os, sys; open(sys.argv[1], 'w').write(repr(dict(os.environ)))")
     hook.put(MESSAGE)

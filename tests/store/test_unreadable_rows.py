@@ -1,10 +1,19 @@
 """A row that says what chong never writes is named by table, key and column, whoever reads it."""
 
+import sqlite3
+from contextlib import closing
+
+import psycopg
 import pytest
 
 from chong.store.codec import Codec
 from chong.store.columns import MICROSECONDS
-from chong.store.errors import UnreadableRow
+from chong.store.errors import StoreError, StoreUnavailable, UnreadableRow
+from chong.store.model import HoldScope, SharedHold
+from chong.store.postgres import PostgresTaskStore
+from chong.store.specimens import TERM, TTL, moved, put, request, stored_run
+from chong.store.sqlite import SqliteTaskStore
+from chong.store.states import Status
 
 CODEC = Codec(MICROSECONDS)
 DEEP = "[" * 100_000
@@ -44,3 +53,48 @@ def test_the_value_is_named(what):
         read({key: "k", column: value})
     assert f"store: {said}" in str(error.value)
     assert len(str(error.value)) < 250
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def damaged(request, tmp_path):
+    """A store, and what runs a statement on its database as somebody else would."""
+    if request.param == "sqlite":
+        with SqliteTaskStore(tmp_path / "chong.db") as store, closing(sqlite3.connect(tmp_path / "chong.db")) as other:
+            other.isolation_level = None
+            yield store, other.execute
+    else:
+        address = request.getfixturevalue("database")
+        with PostgresTaskStore(address) as store:
+            store.nodes()
+            with psycopg.connect(address, autocommit=True) as other:
+                yield store, other.execute
+
+
+def test_a_hold_of_a_kind_that_is_not_known_is_left_to_those_who_know_it(damaged):
+    """A later version beside this one may have placed it."""
+    store, execute = damaged
+    store.place_hold(SharedHold(scope=HoldScope.NAME, target="mail", by="olga"))
+    execute("INSERT INTO holds (scope, target, \"by\", since) SELECT 'group', 'g', \"by\", since FROM holds")
+    assert [hold.target for hold in store.holds().holds] == ["mail"]
+
+
+def test_a_table_that_is_away_is_waited_for(damaged):
+    """As a server is: a copy may be being restored."""
+    store, execute = damaged
+    run = stored_run(store)
+    execute("ALTER TABLE tasks RENAME TO tasks_x")
+    with pytest.raises(StoreUnavailable, match="tasks"):
+        put(store, run, moved(run, Status.SUCCEEDED))
+    execute("ALTER TABLE tasks_x RENAME TO tasks")
+    assert put(store, run, moved(run, Status.SUCCEEDED)).status is Status.SUCCEEDED
+
+
+def test_a_time_that_python_cannot_hold_is_one_line(database):
+    """The driver reads it after the call."""
+    with PostgresTaskStore(database) as store:
+        run = stored_run(store)
+        store.submit_command(request(1, run))
+        with psycopg.connect(database, autocommit=True) as other:
+            other.execute("UPDATE commands SET issued_at = 'infinity'")
+        with pytest.raises(StoreError, match="a row cannot be read: timestamp too large"):
+            store.claim_commands("node-a", TERM, lease=TTL)
