@@ -14,7 +14,7 @@ from psycopg.rows import DictRow
 
 from chong.store import postgres_session
 
-_NOT_EXPLAINABLE = ("SET", "SELECT set_config(", "SELECT\n    set_config(")
+_NOT_EXPLAINABLE = ("SET", "LOCK", "SELECT set_config(", "SELECT\n    set_config(")
 _SKIPPED_NODES = {"Result", "Subquery Scan", "ProjectSet", "Materialize", "Hash", "Sort", "Memoize", "LockRows"}
 _SCANS = "Scan"
 
