@@ -51,15 +51,15 @@ class Kind(StrEnum):
 
 ADVICE: Mapping[str, str] = {
     Kind.DUPLICATE: "give each bucket to one node by owned_buckets, and restart the others",
-    Kind.UNCOVERED: "start a node that owns them; their work waits until then",
-    Kind.ORPHAN: "start the node again, or look at them with chong ps",
+    Kind.UNCOVERED: "start a node that owns them; what another node has accepted stays with that one",
+    Kind.ORPHAN: "start the node again; if it is gone for good, chong reconcile and then chong forget",
     Kind.STUCK: "look at the node's log and at chong tasks",
     Kind.UNCLAIMED: "look whether the node is alive, with chong nodes, and at its log",
-    Kind.HELD: "release it with chong unhold when its reason is gone",
+    Kind.HELD: "when its reason is gone, chong unhold, or chong drain --undo for a node",
     Kind.BROKEN: "mend the module, then chong reload on the node",
     Kind.CLOCK: "set the clock of its machine, and keep it by NTP",
     Kind.VERSIONS: "install one version of chong on all nodes",
-    Kind.CONFIG: "put the same chong.toml on every machine, and restart the node",
+    Kind.CONFIG: "put the same chong.toml, without nodes that are gone, on every machine, and restart the node",
     Kind.HOSTS: "one SQLite file is for one machine: use a PostgreSQL store for several",
     Kind.LIBRARY: "upgrade SQLite to 3.51.3 or newer, and restart what uses it",
 }
