@@ -36,6 +36,7 @@ class NodeTables(TableCalls):
 
     def register_term(self, term: TermRecord, node: NodeRecord) -> None:
         with self._writing() as db:
+            db.execute(self._queries["register_term_lock"], {})
             db.execute(self._queries["register_term"], self._codec.term_to_columns(term))
             db.execute(self._queries["register_term_node"], self._codec.node_to_columns(node, self._now()))
             # Last: of two that register at once the second one sees the first one's term.

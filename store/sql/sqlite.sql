@@ -415,6 +415,10 @@ ON CONFLICT (node) DO UPDATE SET
     seen_at = excluded.seen_at, ended_at = NULL, clock_ahead = NULL,
     holds_seen = CASE WHEN nodes.term = excluded.term THEN nodes.holds_seen END
 
+-- name: register_term_lock
+-- The write lock is held already.
+SELECT 1
+
 -- name: register_term_displaces
 -- Says so to a term of another state directory with the node's name, which may live: it finds the holds changed, and looks.
 UPDATE deployment SET holds_revision = holds_revision + 1
