@@ -101,8 +101,8 @@ class Tickers:
             on_error=lambda error: loop.call(partial(log.warning, "check_failed", error=str(error))),
         )
         acts = (
-            *(() if settings.only_one_task else (("chong-monitor", monitor.look), ("chong-alerts", self.hook.turn))),
             ("chong-leases", self.keeper.renew),
+            *(() if settings.only_one_task else (("chong-monitor", monitor.look), ("chong-alerts", self.hook.turn))),
             ("chong-sampler", sampler.sample),
             *retentions(
                 settings,

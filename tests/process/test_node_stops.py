@@ -229,3 +229,9 @@ def test_stopped_workers_leave_nothing(node: InProcess):
         node.controller.stop(task_id)
     assert {task.status for task in node.ends_of(ids)} == {S.STOPPED}
     assert [pid for pid in pids if is_alive(pid)] == []
+
+
+def test_renewal_is_the_last_to_stop(node: InProcess):
+    """What is started first is closed last: whatever else takes its time to end, leases are kept up meanwhile."""
+    tickers = node.controller._term.tickers
+    assert tickers.all[0]._act == tickers.keeper.renew

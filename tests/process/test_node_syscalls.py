@@ -16,7 +16,7 @@ from needs import unavailable
 from node_bench import InProcess, S, is_alive, wait_until
 
 RUNS = 5
-WORKER, FORKSERVER = 45, 41
+WORKER, FORKSERVER = 48, 43
 """Calls of a no-op run: from the fork to its last breath, and what the forkserver does for it. To be lowered when they
 become fewer; whoever has to raise them says why. Exit handlers are user code, too: the three timers end once more."""
 MARGIN = 4
