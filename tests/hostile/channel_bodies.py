@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import sys
+import time
 from pathlib import Path
 
 from bodies import MIB, body, wait_for_the_end
@@ -86,12 +87,22 @@ def sends_descriptors(_: TaskContext) -> None:
 
 
 @body("sends without end")
-def sends_without_end(_: TaskContext) -> None:
-    """Where it may, with a buffer of its own choice, so that the reader never comes to an end."""
+def sends_without_end(ctx: TaskContext) -> None:
+    """Where it may, with a buffer of its own choice, so that the reader never comes to an end.
+
+    Only once its start is stored: behind that, until then, more frames than an honest worker's would be its end.
+    """
+    go = Path(os.environ["NODE_BENCH"], f"go-{ctx.id}")
+    while not go.exists():
+        time.sleep(0.01)
     channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, fileno=CHANNEL_FD)
     channel.setsockopt(socket.SOL_SOCKET, 32 if os.geteuid() == 0 else socket.SO_SNDBUF, 1 << 30)
+    frame = b'{"kind":"checkpoint","n":100,"at":1,"done":1,"x":"' + b"x" * 60_000 + b'"}'
+    for _ in range(1000):
+        channel.send(frame)
+    go.rename(go.with_name(f"sent-{ctx.id}"))
     while True:
-        channel.send(b'{"kind":"checkpoint","n":100,"at":1,"done":1,"x":"' + b"x" * 60_000 + b'"}')
+        channel.send(frame)
 
 
 @body("names a huge file")

@@ -57,8 +57,15 @@ def stop_when_in_state_d(node: Supervised, task_id: str) -> None:
     stop(node, task_id)
 
 
+def stop_in_the_flood(node: Supervised, task_id: str) -> None:
+    (node.root / f"go-{task_id}").touch()
+    wait_until((node.root / f"sent-{task_id}").exists, "the flood")
+    stop(node, task_id)
+
+
 ACTS: dict[str, Callable[[Supervised, str], None]] = {
-    act.__name__.replace("_", " "): act for act in (stop, kill, terminate, freeze_and_stop, stop_when_frozen)
+    act.__name__.replace("_", " "): act
+    for act in (stop, kill, terminate, freeze_and_stop, stop_when_frozen, stop_in_the_flood)
 } | {"stop when in state D": stop_when_in_state_d}
 
 

@@ -160,6 +160,6 @@ ROWS: dict[str, Row] = {
     "traces everything": bad(succeeded("seen"), "traces everything"),
     "sends nothing": bad(protocol(), "sends nothing"),
     "sends descriptors": bad(protocol(), "sends descriptors"),
-    "sends without end": bad(stopped(TERM), "sends without end"),
+    "sends without end": bad(stopped(TERM, then="stop in the flood"), "sends without end"),
     "names a huge file": bad(protocol(), "names a huge file"),
 }
