@@ -49,7 +49,7 @@ def test_a_claim_without_a_fork_runs_in_the_next_term(place: Supervised, beside)
     if beside == "a dead forkserver":
         os.kill(node.forkserver(), signal.SIGKILL)
         wait_until(lambda: len(node.events("generation_ready")) == 2, "the next one")
-    # A run's end says that the forkserver has heard which term it serves; a kill before that leaves it without the word.
+    # The end of a run says that the forkserver has heard which term it serves; a kill before that leaves it without.
     node.end_of(node.submit("noop"))
     node.kill()
     task_id = leave_claimed(node, 2 if beside == "a dead forkserver" else 1)
