@@ -136,9 +136,8 @@ class Generations:
 
     def retire_old(self) -> None:
         """Let former terms' forkservers go when their runs are done: what they know was heard and stored."""
-        for generation in self._generations.values():
-            if generation not in (self._live, self._coming, *self._replaced):
-                generation.order(Order.RETIRE)
+        for number in self.attached:
+            self._generations[number].order(Order.RETIRE)
 
     def end(self) -> None:
         """Let every forkserver go once nothing of it is unreleased; no new one is started."""

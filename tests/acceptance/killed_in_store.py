@@ -1,4 +1,4 @@
-"""`chong-supervisor` that is killed in its nth call of a method of its PostgreSQL store: run as a script.
+"""`chong-supervisor` that is killed in its nth call of a method of its store: run as a script.
 
 Its arguments are the method, the number, the moment, and the whole command that it takes the place of. The moment is
 `before` the call, `after` it, or `during` it: some random instant while the server works on it. With `won` it is after
@@ -12,14 +12,16 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
+from functools import partial, partialmethod
 from itertools import count
 from typing import Any
 
 from chong.store.postgres import PostgresTaskStore
+from chong.store.sqlite import SqliteTaskStore
 
 method, number, moment = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 module = sys.argv.index("-m") + 1
-called = getattr(PostgresTaskStore, method)
 calls = count(1)
 LONGEST = 0.01
 
@@ -33,7 +35,7 @@ def die_soon() -> None:
     die()
 
 
-def killed(*args: Any, **facts: Any) -> Any:
+def killed(called: Callable[..., Any], *args: Any, **facts: Any) -> Any:
     if moment == "won":
         answer = called(*args, **facts)
         if answer and next(calls) == number:
@@ -50,6 +52,7 @@ def killed(*args: Any, **facts: Any) -> Any:
     return answer
 
 
-setattr(PostgresTaskStore, method, killed)
+for store in (SqliteTaskStore, PostgresTaskStore):
+    setattr(store, method, partialmethod(partial(killed, getattr(store, method))))
 sys.argv = sys.argv[module:]
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

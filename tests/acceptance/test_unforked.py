@@ -2,8 +2,10 @@
 
 import os
 import signal
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from node_bench import S, Supervised, wait_until
@@ -12,6 +14,8 @@ from chong.store.model import LeaseGrant, TaskSnapshot, Transition
 from chong.supervisor.accepted import Accepted
 from chong.supervisor.claim import claim_id
 from chong.supervisor.submission import Submission
+
+KILLER = Path(__file__).with_name("killed_in_store.py")
 
 
 def leave_claimed(node: Supervised, generation: int) -> str:
@@ -54,6 +58,18 @@ def test_a_claim_without_a_fork_runs_in_the_next_term(place: Supervised, beside)
     node.kill()
     task_id = leave_claimed(node, 2 if beside == "a dead forkserver" else 1)
     (node.root / "open").touch()
+    task = node.start(lease=30).end_of(task_id)
+    assert (task.status, task.attempt, task.unstarted) == (S.SUCCEEDED, 2, 1)
+
+
+def test_a_term_that_dies_before_it_has_stored_that_costs_nothing(place: Supervised):
+    """The one forkserver that can say so stays until the store has its word."""
+    node = place.start(lease=30)
+    node.end_of(node.submit("noop"))
+    node.kill()
+    task_id = leave_claimed(node, 1)
+    node.start(lease=30, wait=False, within=(sys.executable, str(KILLER), "save_many", "1", "before"))
+    assert node.supervisor.wait(60) == -signal.SIGKILL
     task = node.start(lease=30).end_of(task_id)
     assert (task.status, task.attempt, task.unstarted) == (S.SUCCEEDED, 2, 1)
 

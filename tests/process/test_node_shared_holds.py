@@ -10,6 +10,7 @@ from chong.store.buckets import BucketPolicy
 from chong.store.memory import InMemoryTaskStore
 from chong.store.model import HoldScope, SharedHold, TaskSnapshot
 from chong.store.query import TaskQuery
+from chong.store.specimens import node_record, term_record
 from chong.store.states import Status
 from chong.supervisor.commands import CommandPoller
 
@@ -57,6 +58,7 @@ def test_a_held_bucket_waits_and_the_rest_goes_on(node: InProcess):
 def test_a_held_node_starts_nothing_and_what_runs_goes_on(node: InProcess):
     """It accepts work as ever; a hold of another node is none of its business."""
     running = node.begun("until", path=str(node.root / "open"))
+    node.store.register_term(term_record("node-b.1", "node-b"), node_record("node-b.1", "node-b"))
     place(node, "node", "node-b")
     assert node.run("noop").status is S.SUCCEEDED
     place(node, "node", "node-a")

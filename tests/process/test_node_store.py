@@ -211,7 +211,7 @@ def test_what_is_told_of_second_writers_has_a_bound(node: InProcess, monkeypatch
     monkeypatch.setattr(node_module, "DESYNCED_KEPT", 2)
     inner = node.controller._term
     for task_id in "abac":
-        inner.call(partial(inner.node.desync, task_id, "as the test wants it"))
+        inner.thread.call(partial(inner.node.desync, task_id, "as the test wants it"))
     assert list(node.controller.desynced_tasks) == ["a", "c"]
 
 

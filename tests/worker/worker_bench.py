@@ -151,7 +151,8 @@ class Connection:
         descriptors = array.array("i")
         for _, _, content in beside:
             descriptors.frombytes(content)
-        assert data, "the forkserver closed the connection"
+        if not data:
+            raise ConnectionError("the forkserver closed the connection")
         return json.loads(data), list(descriptors)
 
     def close(self) -> None:
