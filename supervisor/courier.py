@@ -11,6 +11,7 @@ from chong.store.contract import TaskStore
 from chong.store.errors import Refused, StoreUnavailable
 from chong.supervisor.loop import Loop
 from chong.supervisor.outbox import Batch, Outbox
+from chong.supervisor.rebucketed import refuse_rebucketed
 
 RETRY_FIRST = 0.1
 RETRY_MOST = 2.0
@@ -33,14 +34,27 @@ class Recipient(Protocol):
 
 
 class Courier:
-    """One batch is under way at a time; whatever gathers meanwhile goes with the next one."""
+    """One batch is under way at a time; whatever gathers meanwhile goes with the next one.
 
-    def __init__(self, loop: Loop, store: TaskStore, term: str, outbox: Outbox, recipient: Recipient) -> None:
+    num_buckets: the number that the node counts by.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        store: TaskStore,
+        term: str,
+        outbox: Outbox,
+        recipient: Recipient,
+        *,
+        num_buckets: Callable[[], int],
+    ) -> None:
         self._loop = loop
         self._store = store
         self._term = term
         self._outbox = outbox
         self._recipient = recipient
+        self._num_buckets = num_buckets
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._busy = False
         self._outages = 0
@@ -101,6 +115,10 @@ class Courier:
                 self._attempt(partial(self._store.touch, self._term, batch.beats))
             if batch.notes:
                 self._attempt(partial(self._store.append, batch.notes))
+            if any(save.expect_version == 0 and save.snapshot.bucket is not None for save in batch.saves):
+                # Else a new task would get a bucket of the old number. It stays in the node's state directory, and
+                # the next term computes its bucket anew.
+                refuse_rebucketed(self._store, self._num_buckets())
             batch.verdicts = self._store.save_many(batch.saves) if batch.saves else []
             for end in batch.completions:
                 self._attempt(partial(self._store.complete_command, end.command_id, end.outcome, end.detail))
