@@ -12,6 +12,7 @@ from chong.store.errors import Refused, StoreUnavailable
 from chong.supervisor.loop import Loop
 from chong.supervisor.outage import Outage
 from chong.supervisor.outbox import Batch, Outbox
+from chong.supervisor.rebucketed import refuse_rebucketed
 
 RETRY_FIRST = 0.1
 RETRY_MOST = 2.0
@@ -33,10 +34,21 @@ class Recipient(Protocol):
 
 
 class Courier:
-    """One batch is under way at a time; whatever gathers meanwhile goes with the next one."""
+    """One batch is under way at a time; whatever gathers meanwhile goes with the next one.
+
+    num_buckets: the number that the node counts by.
+    """
 
     def __init__(
-        self, loop: Loop, store: TaskStore, term: str, outbox: Outbox, recipient: Recipient, outage: Outage
+        self,
+        loop: Loop,
+        store: TaskStore,
+        term: str,
+        outbox: Outbox,
+        recipient: Recipient,
+        outage: Outage,
+        *,
+        num_buckets: Callable[[], int],
     ) -> None:
         self._loop = loop
         self._store = store
@@ -44,6 +56,7 @@ class Courier:
         self._outbox = outbox
         self._recipient = recipient
         self._outage = outage
+        self._num_buckets = num_buckets
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._busy = False
         self._failures = 0
@@ -99,6 +112,10 @@ class Courier:
                 self._attempt(partial(self._store.touch, self._term, batch.beats))
             if batch.notes:
                 self._attempt(partial(self._store.append, batch.notes))
+            if any(save.expect_version == 0 and save.snapshot.bucket is not None for save in batch.saves):
+                # Else a new task would get a bucket of the old number. It stays in the node's state directory, and
+                # the next term computes its bucket anew.
+                refuse_rebucketed(self._store, self._num_buckets())
             batch.verdicts = self._store.save_many(batch.saves) if batch.saves else []
             for end in batch.completions:
                 self._attempt(partial(self._store.complete_command, end.command_id, end.outcome, end.detail))

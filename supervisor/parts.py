@@ -75,7 +75,11 @@ class Parts:
         )
         self.firings = Firings(loop=loop, store=store, intake=intake, tasks=self.tasks, log=log)
         self.processes = Processes(loop, settings, term, self.node)
-        self.courier = Courier(loop, store, term, self.outbox, self.node, self.node.outage)
+
+        def num_buckets() -> int:
+            return self.node.admission.policy.num_buckets
+
+        self.courier = Courier(loop, store, term, self.outbox, self.node, self.node.outage, num_buckets=num_buckets)
         self.shared_holds = SharedHolds(
             loop,
             store,
@@ -83,7 +87,7 @@ class Parts:
             self.gatekeeper,
             node=settings.node,
             term=term,
-            num_buckets=lambda: self.node.admission.policy.num_buckets,
+            num_buckets=num_buckets,
             on_forgotten=self.node.register_again,
             log=log,
         )

@@ -6,12 +6,13 @@ from functools import partial
 import structlog
 
 from chong.store.contract import TaskStore
-from chong.store.errors import ConfigurationError, StoreError
+from chong.store.errors import StoreError
 from chong.store.model import HoldList
 from chong.supervisor.courier import Courier
 from chong.supervisor.gatekeeper import Gatekeeper
 from chong.supervisor.loop import Loop
 from chong.supervisor.namesake import is_registered
+from chong.supervisor.rebucketed import refuse_rebucketed
 
 
 class SharedHolds:
@@ -55,9 +56,7 @@ class SharedHolds:
     def _acknowledge(self, revision: int) -> None:
         """In the store's thread."""
         try:
-            recorded, ours = self._store.deployment().num_buckets, self._num_buckets()
-            if recorded not in (None, ours):
-                raise ConfigurationError(f"number of buckets: expected {recorded} since a rebucket, got {ours}")
+            refuse_rebucketed(self._store, self._num_buckets())
             is_known = self._store.acknowledge_holds(self._term, revision)
             is_forgotten = not is_known and not is_registered(self._store, self._node, self._term)
         except StoreError as error:

@@ -1,5 +1,6 @@
 """Another number of buckets over PostgreSQL, with real supervisors that end before and begin after it."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -9,6 +10,8 @@ import psycopg
 from node_bench import Enter, S, Supervised, wait_until
 
 from chong.store.buckets import BucketPolicy
+from chong.store.errors import ChongError
+from chong.store.query import TaskQuery
 from chong.store.specimens import queued, save_of
 
 OLD, NEW = BucketPolicy(64), BucketPolicy(96)
@@ -71,6 +74,26 @@ def test_a_node_that_was_cut_off_ends_when_it_learns_of_it(fleet: Enter, outside
     node.start(*named(96, "0-31"))
     key = next(key for key in map(str, range(999)) if NEW.bucket_of(key) < 32)
     assert node.end_of(node.submit("noop", key=key)).status is S.SUCCEEDED
+
+
+def test_what_a_cut_off_node_accepts_by_the_old_number_gets_its_bucket_by_the_new_one(
+    fleet: Enter, outside: Supervised
+):
+    """It writes before it looks at what has changed: the store does not take it, and the next term hands it in."""
+    node = fleet(*named(64, "0-63"), "--poll-seconds", "3600")
+    wait_until(lambda: is_frozen_at_rest(node, str(outside.address)), "a moment without a transaction of its own")
+    wait_until(lambda: not any(row.is_live for row in outside.store.nodes()), "its silence")
+    done = outside.cli("rebucket", "96", "--yes")
+    assert done.code == 0, done.err
+    os.kill(node.supervisor.pid, signal.SIGCONT)
+    with contextlib.suppress(ChongError, OSError):
+        node.submit("noop", key=MOVES)  # its answer is lost with the node
+    assert node.supervisor.wait(60) == 2
+    assert "expected 96 since a rebucket, got 64" in node.log()
+    assert outside.store.query(TaskQuery()) == []
+    node.start(*named(96, "0-95"))
+    (task,) = wait_until(lambda: outside.store.query(TaskQuery()), "what was accepted")
+    assert (task.bucket, node.end_of(task.id).status) == (NEW.bucket_of(MOVES), S.SUCCEEDED)
 
 
 CODE = """

@@ -56,7 +56,8 @@ def test_a_ticker_that_fails_says_so():
 def test_a_courier_that_fails_ends_the_main_loop():
     """Otherwise nothing would ever be stored again, while leases went on being renewed."""
     loop = Loop()
-    courier = Courier(loop, InMemoryTaskStore(), TERM, Outbox(LeaseGrant(TERM, TTL)), recipient=None, outage=None)
+    outbox = Outbox(LeaseGrant(TERM, TTL))
+    courier = Courier(loop, InMemoryTaskStore(), TERM, outbox, recipient=None, outage=None, num_buckets=lambda: 64)
 
     def job():
         raise SurpriseError
