@@ -11,11 +11,11 @@ from chong.cli.candidates import names, open_ids
 from chong.cli.ending import one_line
 from chong.cli.filters import Filter, filtered
 from chong.cli.invocation import Invocation
-from chong.cli.option import issuer_option, json_option, reason_option
+from chong.cli.option import issuer_option, json_option, reason_option, wait_options
 from chong.cli.reach import reach
 from chong.cli.request import Request, carry_out, targets
 from chong.cli.screen import print_json, remark
-from chong.cli.values import read_duration, read_params, reads
+from chong.cli.values import read_params
 from chong.cli.wait import wait_until
 from chong.store.contract import TaskStore
 from chong.store.errors import StoreUnavailable
@@ -110,10 +110,7 @@ def _asking(function: Callable[..., Exit]) -> Callable[..., Any]:
 _ASKING: tuple[Callable[..., Any], ...] = (
     click.argument("parts", metavar="[ID]...", nargs=-1, shell_complete=open_ids()),
     filtered,
-    click.option("--wait", is_flag=True, help="Wait until it is in effect."),
-    click.option(
-        "--timeout", default="60s", show_default=True, callback=reads(read_duration), help="How long to wait."
-    ),
+    wait_options("Wait until it is in effect."),
     reason_option("kept with the task"),
     issuer_option,
     click.pass_obj,
@@ -157,11 +154,10 @@ def _ask(
     *,
     parts: tuple[str, ...],
     chosen: Filter,
-    wait: bool,
-    timeout: float,
+    timeout: float | None,
     reason: str | None,
     issued_by: str,
 ) -> Exit:
-    request = Request(action, issued_by, reason, timeout if wait else None)
+    request = Request(action, issued_by, reason, timeout)
     with reach(call) as reached:
         return carry_out(reached, request, targets(reached, action, parts, chosen))

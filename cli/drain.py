@@ -4,9 +4,8 @@ import click
 
 from chong.cli import candidates
 from chong.cli.invocation import Invocation
-from chong.cli.option import issuer_option, reason_option
+from chong.cli.option import issuer_option, reason_option, wait_options
 from chong.cli.shared_hold import Change, hold_targets
-from chong.cli.values import read_duration, reads
 from chong.supervisor.exits import Exit
 
 
@@ -14,12 +13,11 @@ from chong.supervisor.exits import Exit
 @click.argument("node", metavar="NODE", shell_complete=candidates.nodes())
 @click.option("--undo", is_flag=True, help="Let it start work again.")
 @reason_option("shown with the tasks that wait")
-@click.option("--wait", is_flag=True, help="Wait until the node, if it is live, keeps to it.")
-@click.option("--timeout", default="60s", show_default=True, callback=reads(read_duration), help="How long to wait.")
+@wait_options("Wait until the node, if it is live, keeps to it.")
 @issuer_option
 @click.pass_obj
 def drain(
-    call: Invocation, *, node: str, undo: bool, reason: str | None, wait: bool, timeout: float, issued_by: str
+    call: Invocation, *, node: str, undo: bool, reason: str | None, timeout: float | None, issued_by: str
 ) -> Exit:
     """Let a node start nothing more; what runs there goes on.
 
@@ -27,5 +25,5 @@ def drain(
     hold in the store, of a whole node: `chong nodes` shows it.
     """
     words = ("end of the drain requested", "may start work") if undo else ("drain requested", "drained")
-    change = Change(*words, issued_by, undo=undo, reason=reason, timeout=timeout if wait else None)
+    change = Change(*words, issued_by, undo=undo, reason=reason, timeout=timeout)
     return hold_targets(call, change, frozenset(), (), (node,))

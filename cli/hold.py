@@ -9,10 +9,10 @@ import click
 from chong.cli import candidates
 from chong.cli.candidates import Complete
 from chong.cli.invocation import Invocation
-from chong.cli.option import issuer_option, reason_option
+from chong.cli.option import issuer_option, reason_option, wait_options
 from chong.cli.render import escape
 from chong.cli.shared_hold import Change, check_choice, hold_targets
-from chong.cli.values import read_duration, reads
+from chong.cli.values import reads
 from chong.store.buckets import parse_buckets
 from chong.store.errors import ConfigurationError
 from chong.supervisor.control_client import ask_node
@@ -22,10 +22,7 @@ from chong.supervisor.submission import check_text
 from chong.worker.options import NAME_LIMIT
 
 _ALWAYS: tuple[Callable[..., Any], ...] = (
-    click.option("--wait", is_flag=True, help="With --bucket or --name: wait until every live node keeps to it."),
-    click.option(
-        "--timeout", default="60s", show_default=True, callback=reads(read_duration), help="How long to wait."
-    ),
+    wait_options("With --bucket or --name: wait until every live node keeps to it."),
     issuer_option,
     click.pass_obj,
 )
@@ -99,15 +96,14 @@ def _carry_out(
     told: Callable[[Mapping[str, Any]], str],
     buckets: frozenset[int] | None,
     named: tuple[str, ...],
-    wait: bool,
-    timeout: float,
+    timeout: float | None,
 ) -> Exit:
     is_everywhere = bool(buckets or named)
     check_choice(is_here=bool(names), is_everywhere=is_everywhere)
     if is_everywhere:
-        change = replace(change, timeout=timeout if wait else None)
+        change = replace(change, timeout=timeout)
         return hold_targets(call, change, buckets or frozenset(), named)
-    if wait:
+    if timeout is not None:
         raise ConfigurationError("--wait: expected beside --bucket or --name, got NAME: this node keeps to it at once")
     for name in names:
         check_text("task name", name, NAME_LIMIT)

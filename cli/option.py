@@ -1,5 +1,6 @@
 """Options that several commands of `chong` share."""
 
+import functools
 import getpass
 import os
 import socket
@@ -9,10 +10,15 @@ from typing import Any
 import click
 
 from chong.cli import candidates
+from chong.cli.values import read_duration, reads
+from chong.store.errors import ConfigurationError
 from chong.supervisor.submission import REASON_LIMIT, check_text
 from chong.worker.options import NAME_LIMIT
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+PATIENCE = 60.0
+"""Seconds that --wait lasts when nobody says how many."""
 
 
 def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -34,6 +40,23 @@ def issuer_option(function: Callable[..., Any]) -> Callable[..., Any]:
 def reason_option(use: str) -> Decorator:
     """`use`: what becomes of the reason."""
     return click.option("--reason", callback=_reason, help=f"Why; {use}.")
+
+
+def wait_options(use: str) -> Decorator:
+    """The command gets one `timeout`: the seconds to wait, None for not waiting. `use`: what --wait is for."""
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def waiting(*given: Any, wait: bool, timeout: float | None, **said: Any) -> Any:
+            if timeout is not None and not wait:
+                raise ConfigurationError("--timeout: expected it beside --wait, got it alone")
+            return function(*given, timeout=(PATIENCE if timeout is None else timeout) if wait else None, **said)
+
+        lasting = f"How long --wait lasts; default {PATIENCE:.0f}s."
+        option = click.option("--timeout", metavar="DURATION", callback=reads(read_duration), help=lasting)
+        return click.option("--wait", is_flag=True, help=use)(option(waiting))
+
+    return add
 
 
 def default_issuer() -> str:

@@ -18,6 +18,7 @@ STEPS = {4: "postgres_schema", 5: "postgres_schema_5"}
 """The file that leads to a schema version; the first one makes all tables."""
 
 OLDEST_SERVER = 14
+STRANGERS = "expected an empty database or chong's, got other tables"
 
 
 def recognise(connection: Connection, label: str, *, create: bool) -> None:
@@ -25,7 +26,7 @@ def recognise(connection: Connection, label: str, *, create: bool) -> None:
     server = connection.info.server_version // 10_000
     if server < OLDEST_SERVER:
         raise ConfigurationError(f"store {label}: expected PostgreSQL {OLDEST_SERVER} or newer, got {server}")
-    found = _deployment(connection)
+    found = _deployment(connection, label)
     if found is None or found["schema_version"] < SCHEMA_VERSION:
         if not create:
             _check_rights(connection, label)
@@ -36,7 +37,7 @@ def recognise(connection: Connection, label: str, *, create: bool) -> None:
             )
             raise TablesMissing(f"store {label} {wanted}: run `chong migrate`, or start a supervisor")
         migrate(connection, label)
-        found = _deployment(connection)
+        found = _deployment(connection, label)
     if found is not None and found["oldest_code"] > SCHEMA_VERSION:
         raise ConfigurationError(
             f"store {label} has schema {found['schema_version']}, for code that knows schema "
@@ -58,7 +59,7 @@ def migrate(connection: Connection, label: str) -> list[int]:
     """Take the steps that are missing; returns them. Several processes may do so at once."""
     taken = []
     for version in sorted(STEPS):
-        found = _deployment(connection)
+        found = _deployment(connection, label)
         if found is not None and found["schema_version"] >= version:
             continue
         try:
@@ -66,10 +67,8 @@ def migrate(connection: Connection, label: str) -> list[int]:
                 _step(connection, version)
         except (errors.DuplicateObject, errors.DuplicateTable, errors.UniqueViolation):
             # Somebody else was faster: what counts is what stands then.
-            if _deployment(connection) is None:
-                raise ConfigurationError(
-                    f"store {label}: expected an empty database or chong's, got other tables"
-                ) from None
+            if _deployment(connection, label) is None:
+                raise ConfigurationError(f"store {label}: {STRANGERS}") from None
         except errors.ReadOnlySqlTransaction as error:
             raise StoreUnavailable(
                 f"store {label}: expected a server that can be written to, got a read-only one"
@@ -91,8 +90,11 @@ def _step(connection: Connection, version: int) -> None:
     connection.execute(cast("Any", created), {"schema_version": version, "oldest_code": OLDEST_CODE})
 
 
-def _deployment(connection: Connection) -> dict[str, Any] | None:
+def _deployment(connection: Connection, label: str) -> dict[str, Any] | None:
     try:
-        return connection.execute("SELECT schema_version, oldest_code FROM deployment").fetchone()
+        found = connection.execute("SELECT schema_version, oldest_code FROM deployment").fetchone()
     except (errors.UndefinedTable, errors.UndefinedColumn):
         return None
+    if found is not None and not all(isinstance(number, int) for number in found.values()):
+        raise ConfigurationError(f"store {label}: {STRANGERS}")
+    return found

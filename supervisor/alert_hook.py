@@ -10,13 +10,15 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from chong.supervisor.bounded import NOT_FOUND
+from chong.supervisor.bounded import NOT_FOUND, NOT_RUN
 from chong.supervisor.environment import OWN
 
 SECONDS = 30.0
 """How long one call may take."""
 WAITING = 1000
 """So many calls may wait; what comes then is told to the log alone."""
+MEANINGS = {NOT_FOUND: ", as of a program that is not there", NOT_RUN: ", as of a program that cannot be run"}
+"""Said by a shell of what it was to run, too."""
 BUSY_SECONDS = 0.1
 IDLE_SECONDS = 1.0
 
@@ -96,9 +98,7 @@ class AlertHook:
         elif ended.si_code != os.CLD_EXITED:
             self._on_failure(f"it was killed by signal {ended.si_status}")
         elif ended.si_status:
-            self._on_failure(
-                f"there is no program {self._command[0]}" if ended.si_status == NOT_FOUND else f"exit {ended.si_status}"
-            )
+            self._on_failure(f"exit {ended.si_status}{MEANINGS.get(ended.si_status, '')}")
         self._reap(os.WNOHANG)
         return True
 

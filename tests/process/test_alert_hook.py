@@ -86,7 +86,9 @@ def test_a_command_that_hangs_is_killed_with_its_children(world):
     [
         ("import sys; sys.exit(3)", "exit 3"),
         ("import os; os.kill(os.getpid(), 9)", "exit 137"),
-        ("/no/such/program --here", "there is no program /no/such/program"),
+        ("/no/such/program --here", "exit 127, as of a program that is not there"),
+        ("/bin/sh -c no-such-program-either", "exit 127, as of a program that is not there"),
+        ("/etc", "exit 126, as of a program that cannot be run"),
     ],
 )
 def test_a_command_that_fails_is_told(world, text, said):

@@ -342,11 +342,20 @@ class TestTables:
         execute(database, "UPDATE deployment SET schema_version = 900, oldest_code = 900")
         assert "has schema 900" in refusal(database)
 
-    def test_somebody_elses_tables_are_left_alone(self, databases: Databases):
+    @pytest.mark.parametrize(
+        "table",
+        [
+            "tasks (mine text)",
+            "deployment (mine text)",
+            "deployment AS SELECT 'blue' AS schema_version, 1 AS oldest_code",
+            "deployment AS SELECT NULL::integer AS schema_version, 1 AS oldest_code",
+        ],
+    )
+    def test_somebody_elses_tables_are_left_alone(self, databases: Databases, table: str):
         """A table of one of our names is no store of ours."""
         name = databases.new("template1")
         try:
-            databases.execute("CREATE TABLE tasks (mine text)", database=name)
+            databases.execute(f"CREATE TABLE {table}", database=name)
             assert "got other tables" in refusal(databases.of(name))
         finally:
             databases.drop(name)
