@@ -15,9 +15,9 @@ from chong.supervisor.keys import SHARED
 from chong.supervisor.options import configured_by
 
 COMMANDS = {
-    "ps": Entry("chong.cli.look", "ps", "List tasks: running first, then waiting, with --all final ones."),
-    "show": Entry("chong.cli.look", "show", "Show one task with all that is known about it."),
-    "history": Entry("chong.cli.look", "history", "Show the audit trail of one task."),
+    "ps": Entry("chong.cli.ps", "ps", "List tasks: running first, then waiting, with --all final ones."),
+    "show": Entry("chong.cli.show", "show", "Show one task with all that is known about it."),
+    "history": Entry("chong.cli.show", "history", "Show the audit trail of one task."),
     "logs": Entry("chong.cli.logs", "logs", "Print the output of one attempt, on the node where it ran."),
     "submit": Entry("chong.cli.act", "submit", "Hand a task to this node's supervisor."),
     "run": Entry("chong.cli.foreground", "run", "Run one task here and now, for development."),

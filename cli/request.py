@@ -20,7 +20,7 @@ from chong.store.pages import PAGE, all_tasks
 from chong.store.states import RUNS, WAITING, Status
 from chong.supervisor.client import Client
 from chong.supervisor.exits import Exit
-from chong.supervisor.task_state import FROZEN
+from chong.supervisor.flags import FROZEN
 
 _OPEN_TO = {
     Action.STOP: RUNS | WAITING,

@@ -9,8 +9,8 @@ from chong.cli.times import span
 from chong.store.contract import TaskStore
 from chong.store.model import HoldScope, NodeRecord, TaskSnapshot
 from chong.store.states import WAITING
+from chong.supervisor.flags import FROZEN, UNKILLABLE
 from chong.supervisor.holds import EVERYTHING
-from chong.supervisor.task_state import FROZEN, UNKILLABLE
 
 
 @dataclass(frozen=True, slots=True)

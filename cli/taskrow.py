@@ -1,6 +1,7 @@
 """One task as a line of a table."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 from chong.cli.ending import end_text
 from chong.cli.find import TAIL
@@ -9,6 +10,7 @@ from chong.cli.standing import UNKNOWN, Standing, mark_of
 from chong.cli.times import span
 from chong.store.model import Progress, TaskSnapshot
 from chong.store.states import WAITING, Status
+from chong.store.view import as_json as view_of
 
 COLUMNS = (
     Column("ID"),
@@ -105,3 +107,9 @@ def progress_text(progress: Progress | None) -> str | None:
     done = "" if progress.done is None else f"{progress.done:.12g}"
     total = "" if progress.total is None else f"/{progress.total:.12g}"
     return f"{done}{total} {progress.message or ''}".strip() or None
+
+
+def task_json(task: TaskSnapshot, standing: Standing) -> dict[str, Any]:
+    """The snapshot, and whether it is still true: nobody changes it when its holder is gone."""
+    judged = {"lease_is_past": standing.lease_is_past, "node_is_live": standing.node_is_live}
+    return {**view_of(task), **judged}

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from chong.store.model import Action, StopMoments
 from chong.store.states import WAITING, Status
 from chong.supervisor import events as e
+from chong.supervisor.flags import FROZEN
 from chong.supervisor.step import Step
-from chong.supervisor.task_state import FROZEN, Phase
+from chong.supervisor.task_state import Phase
 from chong.worker.wire import Down
 
 

@@ -7,9 +7,10 @@ from typing import Any
 from chong.store.model import Failure, FailureKind
 from chong.store.states import Status
 from chong.supervisor import events as e
+from chong.supervisor.flags import UNKILLABLE
 from chong.supervisor.retry import backoff, is_retried, retry_wait
 from chong.supervisor.step import Step
-from chong.supervisor.task_state import UNKILLABLE, Phase, TaskState
+from chong.supervisor.task_state import Phase, TaskState
 from chong.supervisor.verdict import ProcessEnd, judge
 from chong.worker.options import Backoff
 from chong.worker.wire import Down

@@ -21,7 +21,8 @@ from chong.supervisor.events import (
     Thaw,
     TimerName,
 )
-from chong.supervisor.task_state import FROZEN, UNKILLABLE, Phase, TaskState
+from chong.supervisor.flags import FROZEN, UNKILLABLE
+from chong.supervisor.task_state import Phase, TaskState
 from chong.worker.wire import Down
 
 _ENDING = frozenset({signal.SIGTERM, signal.SIGKILL})

@@ -5,13 +5,9 @@ from enum import StrEnum
 
 from chong.store.model import Failure, TaskSnapshot
 from chong.supervisor.events import Asked
+from chong.supervisor.flags import FROZEN
 from chong.supervisor.verdict import Evidence, ProcessEnd, Result
 from chong.worker.options import Options
-
-UNKILLABLE = "unkillable"
-"""The flag of a task whose worker SIGKILL does not end: in uninterruptible sleep, or held by a tracer."""
-FROZEN = "frozen"
-"""The flag of a paused task whose processes are stopped, not only waiting at a checkpoint."""
 
 
 class Phase(StrEnum):

@@ -199,7 +199,7 @@ class TestCompletion:
         """A shell waits for the answer with every tab."""
         code = (
             "import sys; from chong.cli.main import run; run([]);"
-            "print(sorted(m for m in sys.modules if m.startswith(('chong.store', 'chong.cli.look'))), file=sys.stderr)"
+            "print(sorted(m for m in sys.modules if m.startswith(('chong.store', 'chong.cli.ps'))), file=sys.stderr)"
         )
         env = {"_CHONG_COMPLETE": "bash_complete", "COMP_WORDS": "chong ", "COMP_CWORD": "1"}
         done = subprocess.run(

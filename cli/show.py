@@ -1,0 +1,64 @@
+"""`chong show` and `chong history`: all that is known about one task."""
+
+import click
+
+from chong.cli.candidates import ids
+from chong.cli.definition import memory_limit_text
+from chong.cli.facts import fact_lines
+from chong.cli.find import find_one
+from chong.cli.invocation import Invocation
+from chong.cli.option import json_option
+from chong.cli.reach import reach
+from chong.cli.screen import print_json, print_lines, print_table, shows_colour
+from chong.cli.standing import standings
+from chong.cli.taskrow import task_json
+from chong.cli.times import utc_now
+from chong.cli.trail import COLUMNS, trail_json, trail_rows
+from chong.store.contract import TaskStore
+from chong.store.model import TaskSnapshot
+
+
+@click.command()
+@click.argument("part", metavar="ID", shell_complete=ids())
+@json_option
+@click.pass_obj
+def show(call: Invocation, part: str, *, as_json: bool) -> None:
+    """Show one task with all that is known about it.
+
+    ID may be the beginning or the end of the task's id. Times are UTC.
+    """
+    with reach(call) as reached:
+        task = find_one(reached.store, part)
+        commands = reached.store.commands(task.id)
+        standing = standings(reached.store, [task])[0]
+        trail = reached.store.history(task.id)
+        limit = _memory_limit(reached.store, task)
+    if as_json:
+        return print_json({**task_json(task, standing), "commands": commands, "hold": standing.hold})
+    lines = fact_lines(task, commands, standing, trail, utc_now(), memory_limit=limit, colour=shows_colour())
+    return print_lines(lines)
+
+
+def _memory_limit(store: TaskStore, task: TaskSnapshot) -> str | None:
+    """By the definition that the node has published last: a run's own options are kept nowhere."""
+    entries = (entry for entry in store.catalogue(task.node) if entry.name == task.name)
+    return next((memory_limit_text(entry.options) for entry in entries), None)
+
+
+@click.command()
+@click.argument("part", metavar="ID", shell_complete=ids())
+@json_option
+@click.pass_obj
+def history(call: Invocation, part: str, *, as_json: bool) -> None:
+    """Show the audit trail of one task.
+
+    The text form also has the notes, which change no state. Versions rise, and an adoption, which is a note, takes one
+    as well. Times are UTC.
+    """
+    with reach(call) as reached:
+        task = find_one(reached.store, part)
+        transitions = reached.store.history(task.id)
+        notes = reached.store.notes(task.id)
+    if as_json:
+        return print_json(trail_json(transitions))
+    return print_table(COLUMNS, trail_rows(transitions, notes))
