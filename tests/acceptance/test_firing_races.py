@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psycopg
@@ -29,10 +29,11 @@ def claims(node: Supervised) -> dict[Instant, str]:
 
 
 def test_each_firing_runs_once_though_one_owner_is_killed_at_its_claim(fleet: Enter):
-    """The claim that it died with is taken by nobody else and does not run: at most once. All others do, once each."""
+    """The claims that it died with are taken by nobody else and do not run: at most once. All others do, once each."""
     one = fleet("--node", "one", *OFTEN)
     two = fleet("--node", "two", *OFTEN, within=KILLER)
     assert wait_until(lambda: two.supervisor.poll() is not None, "the kill at the claim", PATIENCE)
+    died = id_head(datetime.now(UTC))
     two.start("--node", "two", *OFTEN)
     before = len(two.journal("begin"))
     wait_until(lambda: len(two.journal("begin")) >= before + 20, "two in the race again", PATIENCE)
@@ -46,7 +47,9 @@ def test_each_firing_runs_once_though_one_owner_is_killed_at_its_claim(fleet: En
     # A claim whose answer came behind the next instant, or behind the drain, is not used either, and that is told.
     unrun = {instant for instant in claimed if instant not in ran and not is_stored(one, instant)}
     silent = unrun - told(one) - told(two)
-    assert [claimed[instant] for instant in silent] == ["two"]
+    # It died with one; the answer of the one before may still have been on its way to the main loop.
+    assert [claimed[instant] for instant in silent] in (["two"], ["two"] * 2)
+    assert all(head <= died for head, _ in silent)
 
 
 def told(node: Supervised) -> set[Instant]:
