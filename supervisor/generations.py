@@ -134,10 +134,9 @@ class Generations:
         self._replaced.remove(generation)
         generation.order(Order.RETIRE)
 
-    def retire_old(self) -> None:
-        """Let former terms' forkservers go when their runs are done: what they know was heard and stored."""
-        for number in self.attached:
-            self._generations[number].order(Order.RETIRE)
+    def replace_old(self) -> None:
+        """Former terms' forkservers fork nothing for this one: they are replaced, too."""
+        self._replaced += [self._generations[number] for number in self.attached]
 
     def end(self) -> None:
         """Let every forkserver go once nothing of it is unreleased; no new one is started."""

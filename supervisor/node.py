@@ -70,7 +70,6 @@ class Node:
         self._queue = queue
         self._log = log
         self._title = ""
-        self._unforked: list[str] | None = None
 
     @property
     def admission(self) -> Admission:
@@ -111,13 +110,6 @@ class Node:
             self._log.warning("task_lost", task=task.id, name=task.name)
             self.tasks.drop_files(task)
 
-    def retire_old(self, unforked: list[str]) -> None:
-        """Let former terms' forkservers go as soon as the store has what they alone know: these were never forked.
-
-        A term that was killed in between would leave nobody who knows it, and the tasks would be lost.
-        """
-        self._unforked = unforked
-
     def begin_accepting(self, unsaved: list[Submission]) -> None:
         """From now on runs start. First what a former term had accepted and never stored."""
         self._log.info("accepting", waiting=len(self._queue), running=self._queue.running)
@@ -131,9 +123,6 @@ class Node:
         for replaced in generations.replaced:
             if not self.tasks.has_open_start(replaced):
                 generations.retire(replaced)
-        if self._unforked is not None and not any(map(self._outbox.has, self._unforked)):
-            self._unforked = None
-            generations.retire_old()
         if self.intake.is_accepting and not self.intake.is_draining and generations.live is not None:
             while (task_id := self._queue.take()) is not None:
                 self._start(task_id, generations.live)

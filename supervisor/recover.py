@@ -67,8 +67,8 @@ class Findings:
     """Other living nodes that have declared buckets of ours, and which."""
     running: list[tuple[TaskSnapshot, float]] = field(default_factory=list)
     """Adopted, with its worker attached; and the seconds it has run, pauses not counted."""
-    unforked: list[TaskSnapshot] = field(default_factory=list)
-    """Adopted; `starting`, but the forkserver that it was claimed for never heard of it."""
+    unforked: list[tuple[TaskSnapshot, int]] = field(default_factory=list)
+    """Adopted; `starting`, but the forkserver that it was claimed for, this generation's, never heard of it."""
     dead: list[TaskSnapshot] = field(default_factory=list)
     """Adopted; its worker is proven dead."""
     doubtful: list[TaskSnapshot] = field(default_factory=list)
@@ -179,7 +179,7 @@ def _sort_runs(
 ) -> None:
     by_owner: dict[str, list[TaskSnapshot]] = {}
     others = (task for task in runs if task.run not in scene.attached)
-    answered = {task.id for task in others if _is_answered_for(store, scene, task)}
+    answered = {task.id: number for task in others if (number := _answered_by(store, scene, task)) is not None}
     for task in runs:
         owner = task.lease_owner or ""
         if task.run in scene.attached or task.id in answered or is_proven_dead(terms.get(owner), scene):
@@ -192,14 +192,15 @@ def _sort_runs(
             if task.run in scene.attached:
                 findings.running.append((task, running_seconds(store.history(task.id), datetime.now(UTC))))
             elif task.started_at is None and task.id in answered:
-                findings.unforked.append(task)
+                findings.unforked.append((task, answered[task.id]))
             else:
                 findings.dead.append(task)
 
 
-def _is_answered_for(store: TaskStore, scene: Scene, task: TaskSnapshot) -> bool:
-    """Whether the one forkserver that can have forked the run answers: then it holds it, or it never did."""
-    return claim_of(store.history(task.id)) in scene.served
+def _answered_by(store: TaskStore, scene: Scene, task: TaskSnapshot) -> int | None:
+    """The generation of the one forkserver that can have forked the run, if it answers: it holds it, or never did."""
+    claim = claim_of(store.history(task.id))
+    return claim[1] if claim in scene.served else None
 
 
 def is_proven_dead(holder: TermRecord | None, scene: Scene) -> bool:

@@ -45,8 +45,8 @@ class Takeover:
             node.release(run)
         for run, found in findings.foreign_runs:
             self._end_foreign(node, run, found)
-        for task in findings.unforked:
-            _take_in(node, *self.unforked(task))
+        for task, generation in findings.unforked:
+            _take_in(node, *self.unforked(task, generation))
         self.bury(findings, node)
         for task in findings.spoolless:
             _take_in(node, self.state(task), [(e.SpoolGone(SPOOL_GONE), f"{task.id}.spoolless", datetime.now(UTC))])
@@ -119,9 +119,12 @@ class Takeover:
             pid=pid,
         )
 
-    def unforked(self, task: TaskSnapshot) -> tuple[TaskState, list[Happened]]:
-        """It was stored as starting, but no forkserver was ever asked: back to the queue."""
-        state = replace(self.state(task), phase=Phase.SPAWNING)
+    def unforked(self, task: TaskSnapshot, generation: int) -> tuple[TaskState, list[Happened]]:
+        """It was stored as starting, but no forkserver was ever asked: back to the queue.
+
+        The one that vouches for that, of this generation, has to be there until it is stored.
+        """
+        state = replace(self.state(task), phase=Phase.SPAWNING, generation=generation)
         return state, [(e.ForkserverLost(), f"{task.run}.unforked", datetime.now(UTC))]
 
     def dead(self, task: TaskSnapshot) -> tuple[TaskState, list[Happened]]:

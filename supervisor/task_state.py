@@ -33,7 +33,7 @@ class Phase(StrEnum):
 class TaskState:
     """`task` is the state as decided, `stored_version` how much of it the store has.
 
-    generation: the one that the current attempt was claimed for, 0 before this term's first.
+    generation: the one that the current attempt was claimed for; 0 when no start of it can be open.
     epoch, downs: numbers of frames sent down. pause_number: the pause that waits for its answer.
     used, since: running time used up before, and the monotonic second since which it runs on.
     requeue_after: the delay of the next attempt, to be queued when the end of this one is stored; not_before: the

@@ -195,7 +195,7 @@ class Term:
         self.node.adopt_buckets(findings.num_buckets)
         self._parts.shared_holds.take(findings.holds)
         self._takeover.carry_out(findings, self.node)
-        self.node.retire_old([task.id for task in findings.unforked])
+        self._parts.processes.generations.replace_old()
         self._registration.begin(findings.declared)
         for node, shared in findings.rivals.items():
             self._log.error("buckets_declared_twice", by=node, buckets=format_buckets(shared))

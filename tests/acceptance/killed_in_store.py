@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from functools import partial, partialmethod
 from itertools import count
 from typing import Any
 
@@ -35,24 +34,27 @@ def die_soon() -> None:
     die()
 
 
-def killed(called: Callable[..., Any], *args: Any, **facts: Any) -> Any:
-    if moment == "won":
+def deadly(called: Callable[..., Any]) -> Callable[..., Any]:
+    def killed(*args: Any, **facts: Any) -> Any:
+        if moment == "won":
+            answer = called(*args, **facts)
+            if answer and next(calls) == number:
+                die()
+            return answer
+        is_last = next(calls) == number
+        if is_last and moment == "before":
+            die()
+        if is_last and moment == "during":
+            threading.Thread(target=die_soon).start()
         answer = called(*args, **facts)
-        if answer and next(calls) == number:
+        if is_last and moment == "after":
             die()
         return answer
-    is_last = next(calls) == number
-    if is_last and moment == "before":
-        die()
-    if is_last and moment == "during":
-        threading.Thread(target=die_soon).start()
-    answer = called(*args, **facts)
-    if is_last and moment == "after":
-        die()
-    return answer
+
+    return killed
 
 
 for store in (SqliteTaskStore, PostgresTaskStore):
-    setattr(store, method, partialmethod(partial(killed, getattr(store, method))))
+    setattr(store, method, deadly(getattr(store, method)))
 sys.argv = sys.argv[module:]
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

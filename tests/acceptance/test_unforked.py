@@ -62,8 +62,8 @@ def test_a_claim_without_a_fork_runs_in_the_next_term(place: Supervised, beside)
     assert (task.status, task.attempt, task.unstarted) == (S.SUCCEEDED, 2, 1)
 
 
-def test_a_term_that_dies_before_it_has_stored_that_costs_nothing(place: Supervised):
-    """The one forkserver that can say so stays until the store has its word."""
+def test_a_death_before_that_is_stored_costs_nothing(place: Supervised):
+    """The one forkserver that vouches for it stays until the store has its word."""
     node = place.start(lease=30)
     node.end_of(node.submit("noop"))
     node.kill()

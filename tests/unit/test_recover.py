@@ -143,7 +143,7 @@ class TestRuns:
         run = claimed_run(store)
         served = frozenset({(CLAIMANT, GENERATION), (CLAIMANT, 4)})
         findings = find(store, scene(tmp_path, served=served))
-        assert ({"unforked"}, [run.id]) == (found(findings), [task.id for task in findings.unforked])
+        assert ({"unforked"}, [run.id]) == (found(findings), [task.id for task, _ in findings.unforked])
 
     def test_a_forkserver_that_is_silent_takes_nothing_from_the_word_of_another(self, store, tmp_path):
         """One that still imports, perhaps: the run was not claimed for it."""

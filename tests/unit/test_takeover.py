@@ -264,10 +264,11 @@ class TestState:
     )
     def test_a_start_that_was_never_forked_is_made_up_for(self, remains, task, status):
         """Unless it was to be stopped."""
-        state, happened = remains.takeover.unforked(task)
+        state, happened = remains.takeover.unforked(task, 3)
         for what, event_id, at in happened:
             state, _ = decide(state, e.Event(what, at, 0.0, event_id))
         assert status == state.task.status
+        assert (state.generation, state.is_start_open) == (3, True)
 
 
 def test_waiting_work_without_its_submission_leaves_the_queue():
