@@ -83,6 +83,57 @@ class LeaseRules(Rules):
         assert store.renew(TERM, [run.id], TTL) == set()
         assert store.leases()[0].is_past is False
 
+    def test_a_lease_that_a_renewal_does_not_name_keeps_its_end(self, store: TaskStore, clock: SetClock) -> None:
+        """A term gives up a run by no longer naming it; the others go on, and so does that one if it is named again."""
+        kept, left = stored_run(store, 1), stored_run(store, 2)
+        clock.advance(10)
+        store.renew(TERM, [kept.id, left.id], TTL)
+        clock.advance(10)
+        for _ in range(2):
+            assert store.renew(TERM, [kept.id], TTL * 2) == set()
+        ends = [(lease.until, lease.ttl, lease.renewals) for lease in store.leases()]
+        assert [
+            (START + 2 * TTL + timedelta(seconds=20), TTL * 2, 3),
+            (START + TTL + timedelta(seconds=10), TTL, 1),
+        ] == ends
+        clock.advance(20.001)
+        assert [lease.is_past for lease in store.leases()] == [False, True]
+        assert store.renew(TERM, [kept.id, left.id], TTL) == set()
+        assert [(clock.now + TTL, 4), (clock.now + TTL, 2)] == [
+            (lease.until, lease.renewals) for lease in store.leases()
+        ]
+
+    def test_a_lease_that_is_no_longer_renewed_can_be_judged(self, store: TaskStore, clock: SetClock) -> None:
+        """Although its term still renews others."""
+        kept, left = stored_run(store, 1), stored_run(store, 2)
+        store.renew(TERM, [kept.id, left.id], TTL)
+        clock.advance(20)
+        store.renew(TERM, [kept.id], TTL)
+        clock.advance(10.001)
+        assert [left.id] == [task.id for task in store.expire([kept.id, left.id], "event", actor="judge")]
+        assert read(store, kept).lease_until == START + TTL + timedelta(seconds=20)
+
+    def test_a_term_that_renews_no_more_loses_all_its_leases(self, store: TaskStore, clock: SetClock) -> None:
+        """Each is judged for itself, and shows when it ran out."""
+        runs = [stored_run(store, number) for number in (1, 2)]
+        for _ in range(2):
+            store.renew(TERM, [run.id for run in runs], TTL)
+        clock.advance(30.001)
+        assert [load.expired for load in store.bucket_loads()] == [len(runs)]
+        assert [runs[0].id] == [task.id for task in store.expire([runs[0].id], "event", actor="judge")]
+        assert [(runs[1].id, True)] == [(lease.task_id, lease.is_past) for lease in store.leases()]
+
+    def test_a_former_terms_renewals_do_not_reach_an_adopted_lease(self, store: TaskStore, clock: SetClock) -> None:
+        """Nor do they hold up the judge of the new term."""
+        run, other = stored_run(store, 1), stored_run(store, 2)
+        store.renew(TERM, [run.id, other.id], TTL)
+        store.adopt(TERM, LATER_TERM, [run.id], TTL, "event")
+        clock.advance(20)
+        assert {run.id} == store.renew(TERM, [run.id, other.id], TTL)
+        assert [START + TTL, clock.now + TTL] == [lease.until for lease in store.leases()]
+        clock.advance(10.001)
+        assert [run.id] == [task.id for task in store.expire([run.id, other.id], "late", actor="judge")]
+
     def test_renewing_never_makes_a_lease(self, store: TaskStore) -> None:
         """Only a new attempt does."""
         task = stored_queued(store)

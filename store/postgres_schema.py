@@ -14,8 +14,11 @@ from chong.store.postgres_session import Connection
 from chong.store.queries import load_queries, load_script, with_percent
 from chong.store.schema import OLDEST_CODE, SCHEMA_VERSION
 
-STEPS = {4: "postgres_schema", 5: "postgres_schema_5"}
+STEPS = {4: "postgres_schema", 5: "postgres_schema_5", 6: "postgres_schema_6"}
 """The file that leads to a schema version; the first one makes all tables."""
+
+NEEDED = 6
+"""The last step that code has to know: without it, each renewed lease looks as if it were past."""
 
 OLDEST_SERVER = 14
 STRANGERS = "expected an empty database or chong's, got other tables"
@@ -65,7 +68,7 @@ def migrate(connection: Connection, label: str) -> list[int]:
         try:
             with connection.transaction():
                 _step(connection, version)
-        except (errors.DuplicateObject, errors.DuplicateTable, errors.UniqueViolation):
+        except (errors.DuplicateObject, errors.DuplicateTable, errors.DuplicateColumn, errors.UniqueViolation):
             # Somebody else was faster: what counts is what stands then.
             if _deployment(connection, label) is None:
                 raise ConfigurationError(f"store {label}: {STRANGERS}") from None
@@ -87,7 +90,8 @@ def _step(connection: Connection, version: int) -> None:
     connection.execute(cast("Any", load_script(STEPS[version])))
     keep_months(connection)  # in the same transaction: nobody writes to a trail whose month is still being made
     created = with_percent(load_queries("postgres")["deployment_create"])
-    connection.execute(cast("Any", created), {"schema_version": version, "oldest_code": OLDEST_CODE})
+    oldest = max(OLDEST_CODE, min(version, NEEDED))
+    connection.execute(cast("Any", created), {"schema_version": version, "oldest_code": oldest})
 
 
 def _deployment(connection: Connection, label: str) -> dict[str, Any] | None:

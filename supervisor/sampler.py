@@ -18,11 +18,14 @@ class Sampler:
         self._every = every
         self._pids = pids
         self._on_usage = on_usage
-        self._most: dict[str, int] = {}
+        self._last: dict[tuple[str, int], Usage] = {}
 
     def sample(self) -> float:
-        """Look at every worker once; the seconds until the next time."""
-        used: dict[str, Usage] = {}
+        """Look at every worker once, and tell what each uses if it is no longer the same; the seconds until next time.
+
+        A worker that sleeps costs the store nothing.
+        """
+        used: dict[tuple[str, int], Usage] = {}
         for task_id, pid in self._pids().items():
             try:
                 process = psutil.Process(pid)
@@ -30,9 +33,11 @@ class Sampler:
                     times, memory = process.cpu_times(), process.memory_info()
             except (psutil.Error, OSError):
                 continue  # it has just ended, or there is no descriptor to look at it
-            most = max(self._most.get(task_id, 0), memory.rss)
-            used[task_id] = Usage(times.user + times.system, memory.rss, most)
-        self._most = {task_id: usage.max_rss_bytes or 0 for task_id, usage in used.items()}
-        if used:
-            self._on_usage(used)
+            before = self._last.get((task_id, pid))
+            most = max(memory.rss, (before and before.max_rss_bytes) or 0)
+            used[task_id, pid] = Usage(times.user + times.system, memory.rss, most)
+        news = {key[0]: usage for key, usage in used.items() if usage != self._last.get(key)}
+        self._last = used
+        if news:
+            self._on_usage(news)
         return self._every

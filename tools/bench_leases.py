@@ -54,37 +54,32 @@ def _milliseconds(act: Callable[[], object]) -> float:
 
 @dataclass(frozen=True)
 class Look:
-    """The table `leases` at one moment: bytes of it and of its index, and row versions that nobody needs any more.
+    """The table `leases`, and the one that renewals write to, at one moment.
 
-    renewals: of single runs, since the beginning.
+    leases, renewals: bytes of the tables with their indexes.
+    dead: versions of rows of `leases` that nobody needs any more.
+    number: how often the term has renewed its leases.
     """
 
     seconds: float
-    table: int
-    index: int
+    leases: int
     dead: int
-    vacuums: int
     renewals: int
+    number: int
 
     def __str__(self) -> str:
-        sizes = f"table {self.table / KIB:8.0f} KiB, index {self.index / KIB:6.0f} KiB"
-        return f"{self.seconds:6.0f} s: {sizes}, {self.dead:7} dead, {self.vacuums} vacuums, {self.renewals:7} renewals"
+        leases = f"leases {self.leases / KIB:5.0f} KiB, {self.dead:5} dead"
+        return f"{self.seconds:6.0f} s: {leases}; renewals {self.renewals / KIB:5.0f} KiB, {self.number:5} of them"
 
 
 def soaks() -> Iterable[Figure]:
-    """The size of `leases` after a minute of renewals, and how fast it grows beside a transaction that stays open."""
-    quiet, held = (soak(SOAK_SECONDS, long_transaction=is_held) for is_held in (False, True))
-    fresh = quiet[0].table + quiet[0].index
-    size = quiet[-1].table + quiet[-1].index
-    yield Figure("lease_soak", size / KIB, "KiB", size / fresh, "its size before")
-    yield Figure("lease_soak_long_transaction", per_renewal(held), "bytes", None, "for each renewal of a run")
-
-
-def per_renewal(looks: list[Look]) -> float:
-    """Bytes that the table and its index have grown by for each renewal of one run."""
-    first, last = looks[0], looks[-1]
-    grown = last.table + last.index - first.table - first.index
-    return grown / (last.renewals - first.renewals)
+    """The table `leases` after a minute of renewals, alone and beside a transaction that stays open."""
+    for name, is_held in (("lease_soak", False), ("lease_soak_long_transaction", True)):
+        first, *_, last = soak(SOAK_SECONDS, long_transaction=is_held)
+        yield Figure(name, last.leases / KIB, "KiB", last.leases / first.leases, "its size before")
+        yield Figure(
+            f"{name}_dead", last.dead, "row versions", last.dead / RUNS, f"{RUNS} runs, {last.number} renewals"
+        )
 
 
 def soak(seconds: float, *, long_transaction: bool, told: Callable[[Look], object] = lambda _: None) -> list[Look]:
@@ -135,8 +130,8 @@ def _open_transaction(address: str) -> Iterator[None]:
 
 def _look(connection: psycopg.Connection, seconds: float) -> Look:
     row = connection.execute(
-        "SELECT pg_relation_size('leases'), pg_indexes_size('leases'), n_dead_tup, autovacuum_count,"
-        " (SELECT sum(renewals) FROM leases)::bigint"
+        "SELECT pg_total_relation_size('leases'), n_dead_tup, pg_total_relation_size('renewals'),"
+        " coalesce((SELECT number FROM renewals), 0)"
         " FROM pg_stat_user_tables WHERE relname = 'leases'"
     ).fetchone()
     if row is None:
@@ -150,8 +145,7 @@ def main(words: list[str]) -> int:
         return 2
     for is_held in (False, True):
         print(f"{datetime.now(UTC):%Y-%m-%d %H:%M}, {'beside a long transaction' if is_held else 'alone'}:")
-        looks = soak(60.0 * int(words[0]), long_transaction=is_held, told=lambda look: print(look, flush=True))
-        print(f"{per_renewal(looks):.1f} bytes for each renewal of a run")
+        soak(60.0 * int(words[0]), long_transaction=is_held, told=lambda look: print(look, flush=True))
     return 0
 
 

@@ -10,6 +10,15 @@ SELECT
     set_config('lock_timeout', :milliseconds, true),
     set_config('idle_in_transaction_session_timeout', :milliseconds, true)
 
+-- name: current_leases
+-- The leases as the last renewals have left them: each by its own row, or by that of the term that it follows.
+(
+    SELECT
+        own.task_id, own.term, coalesce(r.until, own.until) AS until, coalesce(r.ttl, own.ttl) AS ttl,
+        own.renewals + coalesce(r.number, 0) AS renewals, own.heartbeat_at, own.progress, own.usage
+    FROM leases AS own LEFT JOIN renewals AS r ON own.follows AND r.term = own.term
+)
+
 -- name: snapshot
 -- One row per task as a snapshot shows it: the lease's values while there is a lease.
 SELECT
@@ -22,7 +31,7 @@ SELECT
     CASE WHEN l.task_id IS NULL THEN t.progress ELSE l.progress END AS progress,
     CASE WHEN l.task_id IS NULL THEN t.usage ELSE l.usage END AS usage
 FROM tasks AS t
-LEFT JOIN leases AS l ON l.task_id = t.id
+LEFT JOIN {current_leases} AS l ON l.task_id = t.id
 
 -- name: past
 -- Whether a lease's end lies behind, or further ahead than its own length: then the clock jumped back.
@@ -68,7 +77,7 @@ granted AS (
     SELECT s.id, s.lease_term, {now} + s.lease_ttl, s.lease_ttl, 0
     FROM wanted AS s WHERE s.lease_term IS NOT NULL AND s.is_run AND s.id IN (SELECT id FROM written)
     ON CONFLICT (task_id) DO UPDATE SET
-        term = excluded.term, until = excluded.until, ttl = excluded.ttl, renewals = 0,
+        term = excluded.term, until = excluded.until, ttl = excluded.ttl, renewals = 0, follows = false,
         heartbeat_at = NULL, progress = NULL, usage = NULL
 ),
 ended AS (
@@ -313,7 +322,7 @@ SELECT
     count(*) FILTER (WHERE l.task_id IS NOT NULL AND {past}) AS expired,
     {now} - min(t.status_changed_at) FILTER (WHERE t.status IN ({waiting})) AS oldest_wait
 FROM tasks AS t
-LEFT JOIN leases AS l ON l.task_id = t.id
+LEFT JOIN {current_leases} AS l ON l.task_id = t.id
 WHERE t.status NOT IN ({final})
 GROUP BY t.bucket ORDER BY t.bucket NULLS FIRST
 
@@ -361,29 +370,52 @@ DELETE FROM firings WHERE ctid = ANY(ARRAY(
 ))
 
 -- name: prune_terms
--- Old lives of supervisors that hold no lease and are not their node's current one.
-DELETE FROM terms WHERE number IN (
-    SELECT number FROM terms AS old
+-- Old lives of supervisors that hold no lease and are not their node's current one, and their renewals.
+WITH gone AS MATERIALIZED (
+    SELECT number, term FROM terms AS old
     WHERE old.started_at < (SELECT {now} - :age::interval)
         AND NOT EXISTS (SELECT 1 FROM leases WHERE leases.term = old.term)
         AND NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.term = old.term)
     ORDER BY number LIMIT :limit
+),
+forgotten AS (
+    DELETE FROM renewals WHERE term IN (SELECT term FROM gone)
 )
+DELETE FROM terms WHERE number IN (SELECT number FROM gone)
 
 -- name: renew
--- Leases of a term for another span, those that nobody else holds; the node was seen; gives the ids without a lease.
-WITH free AS (
-    SELECT task_id FROM leases WHERE term = :term AND task_id = ANY(:ids::uuid[]) ORDER BY task_id FOR UPDATE SKIP LOCKED
+-- A term's row, and with it all leases that follow it; the node was seen; gives the ids without a lease. A lease follows
+-- from the first renewal that names it until one that does not, which leaves it with the end that it had. Those that
+-- somebody else holds are set right the next time.
+WITH own AS MATERIALIZED (
+    SELECT l.task_id, l.follows, asked.id IS NOT NULL AS is_asked
+    FROM leases AS l LEFT JOIN unnest(:ids::uuid[]) AS asked (id) ON asked.id = l.task_id
+    WHERE l.term = :term
+),
+astray AS MATERIALIZED (
+    SELECT task_id FROM leases
+    WHERE term = :term AND task_id IN (SELECT task_id FROM own WHERE follows <> is_asked)
+    ORDER BY task_id FOR UPDATE SKIP LOCKED
+),
+past AS MATERIALIZED (
+    SELECT until, ttl, number FROM renewals WHERE term = :term
 ),
 renewed AS (
-    UPDATE leases AS l SET until = {now} + :ttl::interval, ttl = :ttl::interval, renewals = l.renewals + 1
-    FROM free WHERE l.task_id = free.task_id
+    INSERT INTO renewals AS r (term, until, ttl, number) VALUES (:term, {now} + :ttl::interval, :ttl::interval, 1)
+    ON CONFLICT (term) DO UPDATE SET until = excluded.until, ttl = excluded.ttl, number = r.number + 1
+),
+left_behind AS (
+    UPDATE leases AS l SET follows = false, until = past.until, ttl = past.ttl, renewals = l.renewals + past.number
+    FROM past WHERE l.follows AND l.task_id IN (SELECT task_id FROM astray)
+),
+joined AS (
+    UPDATE leases AS l SET follows = true, renewals = l.renewals - coalesce((SELECT number FROM past), 0)
+    WHERE NOT l.follows AND l.task_id IN (SELECT task_id FROM astray)
 ),
 seen AS (
     UPDATE nodes SET seen_at = {now} WHERE term = :term
 )
-SELECT asked.id FROM unnest(:ids::uuid[]) AS asked (id)
-WHERE NOT EXISTS (SELECT 1 FROM leases AS l WHERE l.task_id = asked.id AND l.term = :term)
+SELECT asked.id FROM unnest(:ids::uuid[]) AS asked (id) WHERE asked.id NOT IN (SELECT task_id FROM own)
 
 -- name: touch
 -- What tasks or the sampler have to tell; NULL leaves a value as it is.
@@ -404,12 +436,12 @@ WHERE l.task_id = told.task_id
 
 -- name: leases
 -- All leases.
-SELECT task_id, term, until, ttl, renewals, {past} AS is_past FROM leases ORDER BY task_id
+SELECT task_id, term, until, ttl, renewals, {past} AS is_past FROM {current_leases} AS l ORDER BY task_id
 
 -- name: leases_ids
 -- The leases of some tasks.
 SELECT task_id, term, until, ttl, renewals, {past} AS is_past
-FROM leases WHERE task_id = ANY(:ids::uuid[]) ORDER BY task_id
+FROM {current_leases} AS l WHERE task_id = ANY(:ids::uuid[]) ORDER BY task_id
 
 -- name: adopt_lock
 -- The leases of a list that a term holds.
@@ -419,7 +451,8 @@ SELECT task_id FROM leases WHERE term = :old_term AND task_id = ANY(:ids::uuid[]
 -- Their new holder: the lease, the version that it has to know, the note by which a repeated call knows its own work.
 -- Heartbeat, progress and usage belong to the attempt, which goes on.
 WITH moved AS (
-    UPDATE leases SET term = :new_term, until = {now} + :ttl::interval, ttl = :ttl::interval, renewals = 0
+    UPDATE leases SET
+        term = :new_term, until = {now} + :ttl::interval, ttl = :ttl::interval, renewals = 0, follows = false
     WHERE term = :old_term AND task_id = ANY(:ids::uuid[]) RETURNING task_id
 ),
 bumped AS (
@@ -447,11 +480,18 @@ ORDER BY t.id
 SELECT 1 FROM leases WHERE task_id = ANY(:ids::uuid[]) ORDER BY task_id FOR UPDATE
 
 -- name: expire
--- The end of those whose lease is past, with the last that the lease knew; flags tell of a run that is there.
-WITH judged AS MATERIALIZED (
+-- The end of those whose lease is past, with the last that the lease knew; flags tell of a run that is there. A term
+-- whose renewals are past is held, so that none comes in between; one that has just renewed is not among them any more.
+WITH stale AS MATERIALIZED (
+    SELECT term FROM renewals
+    WHERE {past} AND term IN (SELECT term FROM leases WHERE follows AND task_id = ANY(:ids::uuid[]))
+    ORDER BY term FOR UPDATE
+),
+judged AS MATERIALIZED (
     SELECT t.id, t.version, t.status, l.heartbeat_at, l.progress, l.usage, {now} AS moment
     FROM leases AS l JOIN tasks AS t ON t.id = l.task_id
-    WHERE l.task_id = ANY(:ids::uuid[]) AND {past}
+    WHERE l.task_id = ANY(:ids::uuid[])
+        AND CASE WHEN l.follows THEN l.term IN (SELECT term FROM stale) ELSE {past} END
 ),
 trail AS (
     INSERT INTO transitions (task_id, version, source, target, at, actor, event_id, reason, stored_at)

@@ -20,11 +20,18 @@ from psycopg import conninfo
 from chong.store.errors import ConfigurationError, Refused, StoreError, StoreUnavailable
 from chong.store.open import check_address, open_store
 from chong.store.postgres import PostgresTaskStore
+from chong.store.postgres_schema import NEEDED
 from chong.store.schema import SCHEMA_VERSION
 from chong.store.specimens import TERM, TTL, read, request, stored_queued, stored_run, task_id
 
 DEADLINE = 1.0
 LIMIT = 20.0
+TO_SCHEMA_4 = (
+    "DROP TABLE rebucketings, renewals",
+    "DROP INDEX leases_by_term",
+    "ALTER TABLE leases DROP COLUMN follows",
+    "UPDATE deployment SET schema_version = 4, oldest_code = 1",
+)
 
 
 @pytest.fixture
@@ -324,17 +331,24 @@ class TestTables:
     def test_older_tables_get_what_is_new(self, store, database):
         """By whoever may make tables; who only looks is told to wait for that, and the tasks stay as they were."""
         run = read(store, stored_run(store))
-        execute(database, "DROP TABLE rebucketings", "UPDATE deployment SET schema_version = 4")
+        execute(database, *TO_SCHEMA_4)
         assert f"has schema 4, this code needs {SCHEMA_VERSION}: run `chong migrate`" in refusal(database, create=False)
-        for _ in range(2):
+        for number in (1, 2):
             with PostgresTaskStore(database) as upgraded:
                 assert read(upgraded, run) == run
                 assert upgraded.rebucketings() == []
+                assert upgraded.renew(TERM, [run.id], TTL) == set()
+                assert [lease.renewals for lease in upgraded.leases()] == [number]
                 assert upgraded.deployment().schema_version == SCHEMA_VERSION
+            run = read(store, run)
+
+    def test_code_that_would_misread_the_tables_is_refused(self, store, database):
+        """To code of schema 5 each lease that has been renewed is past."""
+        assert store.deployment().oldest_code == NEEDED
 
     def test_an_upgrade_leaves_what_newer_code_has_said(self, store, database):
         """Code that is too old for the tables is refused after it, as before it."""
-        execute(database, "DROP TABLE rebucketings", "UPDATE deployment SET schema_version = 4, oldest_code = 900")
+        execute(database, *TO_SCHEMA_4, "UPDATE deployment SET oldest_code = 900")
         assert "for code that knows schema 900 or newer" in refusal(database)
 
     def test_tables_for_newer_code_are_refused(self, database):

@@ -128,6 +128,7 @@ def upkeep(store: PostgresTaskStore) -> Call:
 
 def expire(store: PostgresTaskStore) -> Call:
     run = stored_run(store, 4)
+    store.renew(TERM, [run.id], TTL)
     return lambda: store.expire([run.id], "expire.1", actor="judge")
 
 
@@ -137,7 +138,7 @@ def register(store: PostgresTaskStore) -> Call:
 
 def renew(store: PostgresTaskStore) -> Call:
     stored_run(store, 5)
-    return lambda: store.renew(TERM, [task_id(5)], TTL)
+    return lambda: store.renew(TERM, [task_id(4), task_id(5)], TTL)
 
 
 CALLS = (save, prune, forget, rebucket, place_hold, lift_hold, upkeep, expire, register, renew)
@@ -160,7 +161,8 @@ def test_no_two_calls_deadlock(databases, one_database, pair, held, other):
         prepare(pair[0])
         calls = [call(store) for call, store in zip((held, other), pair, strict=True)]
         with psycopg.connect(databases.of(one_database), autocommit=True, row_factory=scalar_row) as watching:
-            watching.execute("UPDATE leases SET until = clock_timestamp() - interval '1 ms'")
+            for table in ("leases", "renewals"):
+                watching.execute(f"UPDATE {table} SET until = clock_timestamp() - interval '1 ms'")
             if not meet(watching, Halt(place), *calls):
                 break
 

@@ -1,0 +1,13 @@
+-- Schema 6: a term renews its leases by one row of its own, which they follow. A renewal of a thousand runs leaves one
+-- dead row version behind it, also where a long transaction keeps vacuum from clearing any away.
+
+ALTER TABLE leases ADD COLUMN follows boolean NOT NULL DEFAULT false;
+
+CREATE INDEX leases_by_term ON leases (term);
+
+CREATE TABLE renewals (
+    term text PRIMARY KEY,
+    until timestamptz NOT NULL,
+    ttl interval NOT NULL,
+    number integer NOT NULL
+) WITH (fillfactor = 50);
