@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -22,7 +23,21 @@ from chong.store.open import check_address, open_store
 from chong.store.postgres import PostgresTaskStore
 from chong.store.postgres_schema import NEEDED
 from chong.store.schema import SCHEMA_VERSION
-from chong.store.specimens import TERM, TTL, read, request, stored_queued, stored_run, task_id
+from chong.store.specimens import (
+    LATER_TERM,
+    TERM,
+    TTL,
+    moved,
+    node_record,
+    put,
+    read,
+    request,
+    stored_queued,
+    stored_run,
+    task_id,
+    term_record,
+)
+from chong.store.states import Status
 
 DEADLINE = 1.0
 LIMIT = 20.0
@@ -58,6 +73,11 @@ def execute(address: str, *statements: str) -> None:
     with psycopg.connect(address, autocommit=True) as connection:
         for statement in statements:
             connection.execute(statement)
+
+
+def terms_renewed(address: str) -> list[str]:
+    with psycopg.connect(address) as connection:
+        return [term for (term,) in connection.execute("SELECT term FROM renewals ORDER BY term")]
 
 
 def eventually(call: Callable[[], Any]) -> Any:
@@ -113,6 +133,20 @@ class TestConnections:
             other.execute("SELECT * FROM leases WHERE task_id = %s FOR UPDATE", (held.id,))
             assert store.renew(TERM, [held.id, free.id], TTL) == set()
         assert [lease.renewals for lease in store.leases()] == [0, 1]
+
+    def test_the_renewals_of_a_term_go_with_it(self, store, database):
+        """Not before its last lease is gone, and never those of a living one."""
+        store.register_term(term_record(), node_record())
+        store.register_term(term_record(term=LATER_TERM), node_record(term=LATER_TERM))
+        run = stored_run(store)
+        for term in (TERM, LATER_TERM):
+            store.renew(term, [run.id], TTL)
+        execute(database, "UPDATE terms SET started_at = started_at - interval '1 day'")
+        store.prune_traces(timedelta(hours=1))
+        assert terms_renewed(database) == [TERM, LATER_TERM]
+        put(store, run, moved(run, Status.SUCCEEDED))
+        store.prune_traces(timedelta(hours=1))
+        assert terms_renewed(database) == [LATER_TERM]
 
     def test_renewals_have_a_connection_of_their_own(self, store, database):
         """All others may be stuck."""
