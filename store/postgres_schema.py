@@ -14,7 +14,7 @@ from chong.store.postgres_session import Connection
 from chong.store.queries import load_queries, load_script, with_percent
 from chong.store.schema import OLDEST_CODE, SCHEMA_VERSION
 
-STEPS = {4: "postgres_schema", 5: "postgres_schema_5"}
+STEPS = {4: "postgres_schema", 5: "postgres_schema_5", 6: "postgres_schema_6"}
 """The file that leads to a schema version; the first one makes all tables."""
 
 OLDEST_SERVER = 14
@@ -65,7 +65,7 @@ def migrate(connection: Connection, label: str) -> list[int]:
         try:
             with connection.transaction():
                 _step(connection, version)
-        except (errors.DuplicateObject, errors.DuplicateTable, errors.UniqueViolation):
+        except (errors.DuplicateColumn, errors.DuplicateObject, errors.DuplicateTable, errors.UniqueViolation):
             # Somebody else was faster: what counts is what stands then.
             if _deployment(connection, label) is None:
                 raise ConfigurationError(f"store {label}: {STRANGERS}") from None

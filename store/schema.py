@@ -5,7 +5,7 @@ import sqlite3
 from chong.store.errors import ConfigurationError
 from chong.store.queries import load_queries, load_script
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 """The version that this code writes. Migrations only add, so a database names the oldest code that may use it."""
 
 OLDEST_CODE = 1
@@ -17,6 +17,7 @@ ADDED = (
     ("deployment", "holds_revision", "INTEGER NOT NULL DEFAULT 0"),
     ("nodes", "holds_seen", "INTEGER"),
     ("nodes", "clock_ahead", "INTEGER"),
+    ("commands", "stored_at", "INTEGER"),
 )
 """Columns that came after the first version: table, name, definition."""
 

@@ -25,6 +25,11 @@ from chong.store.specimens import TERM, TTL, read, request, stored_queued, store
 
 DEADLINE = 1.0
 LIMIT = 20.0
+MAKE_OLDER = (
+    "DROP TABLE rebucketings",
+    "ALTER TABLE commands DROP COLUMN stored_at",
+    "UPDATE deployment SET schema_version = 4",
+)
 
 
 @pytest.fixture
@@ -298,9 +303,10 @@ class TestTables:
         finally:
             databases.drop(name)
 
-    def test_several_supervisors_may_start_on_an_empty_database(self, databases: Databases):
-        """One makes the tables, the others find them."""
-        name = databases.new("template1")
+    @pytest.mark.parametrize("standing", ["empty", "older"])
+    def test_several_supervisors_may_start_at_once(self, databases: Databases, standing: str):
+        """One makes or upgrades the tables, the others find them."""
+        name = databases.new("template1" if standing == "empty" else None)
         faults: list[BaseException] = []
 
         def start() -> None:
@@ -310,6 +316,8 @@ class TestTables:
                 faults.append(fault)
 
         try:
+            if standing == "older":
+                databases.execute(*MAKE_OLDER, database=name)
             threads = [threading.Thread(target=start) for _ in range(6)]
             for thread in threads:
                 thread.start()
@@ -324,17 +332,19 @@ class TestTables:
     def test_older_tables_get_what_is_new(self, store, database):
         """By whoever may make tables; who only looks is told to wait for that, and the tasks stay as they were."""
         run = read(store, stored_run(store))
-        execute(database, "DROP TABLE rebucketings", "UPDATE deployment SET schema_version = 4")
+        store.submit_command(request(1, run))
+        execute(database, *MAKE_OLDER)
         assert f"has schema 4, this code needs {SCHEMA_VERSION}: run `chong migrate`" in refusal(database, create=False)
         for _ in range(2):
             with PostgresTaskStore(database) as upgraded:
                 assert read(upgraded, run) == run
                 assert upgraded.rebucketings() == []
+                assert upgraded.commands(run.id) == [request(1, run)]
                 assert upgraded.deployment().schema_version == SCHEMA_VERSION
 
     def test_an_upgrade_leaves_what_newer_code_has_said(self, store, database):
         """Code that is too old for the tables is refused after it, as before it."""
-        execute(database, "DROP TABLE rebucketings", "UPDATE deployment SET schema_version = 4, oldest_code = 900")
+        execute(database, *MAKE_OLDER, "UPDATE deployment SET oldest_code = 900")
         assert "for code that knows schema 900 or newer" in refusal(database)
 
     def test_tables_for_newer_code_are_refused(self, database):
