@@ -1,6 +1,6 @@
 """Holds in the store: asking for them, and, when wanted, waiting until every live node keeps to them."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -20,13 +20,11 @@ from chong.store.model import HoldScope, SharedHold
 from chong.store.query import TaskQuery
 from chong.store.states import WAITING
 from chong.supervisor.exits import Exit
-from chong.supervisor.holds import EVERYTHING
 from chong.supervisor.nearest import suggestion
 from chong.supervisor.oneline import counted
+from chong.supervisor.shown_holds import Target, freed_by
 from chong.supervisor.submission import check_text
 from chong.worker.options import NAME_LIMIT
-
-Target = tuple[HoldScope, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,7 @@ def hold_targets(
         check_buckets(reached.policy, buckets)
         had = standing(reached.store)
         _check_known(reached.store, targets, had)
-        freed = _freed(reached.store, targets) if change.undo else {}
+        freed = freed_by(reached.store.survey(still=timedelta(0)), targets) if change.undo else {}
         for scope, target in targets:
             if change.undo:
                 revision = reached.store.lift_hold(scope, target)
@@ -106,20 +104,6 @@ def _check_name(store: TaskStore, name: str) -> None:
     known = {entry.name for entry in store.catalogue()}
     if name not in known and not store.query(TaskQuery(names=frozenset({name}), statuses=WAITING, limit=1)):
         raise Refused(f"unknown task {name!r}; {suggestion(name, known, 'see chong tasks')}")
-
-
-def _freed(store: TaskStore, targets: Collection[Target]) -> dict[Target, int]:
-    """How many waiting tasks each of them keeps from starting that nothing else would keep."""
-    found = store.survey(still=timedelta(0))
-    own = {(entry.node, entry.name) for entry in found.catalogue if entry.hold}
-    others = {(hold.scope, hold.target) for hold in found.holds}.difference(targets)
-    freed = dict.fromkeys(targets, 0)
-    for work in found.work:
-        places = {(HoldScope.BUCKET, str(work.bucket)), (HoldScope.NAME, work.name), (HoldScope.NODE, work.node)}
-        stays = places & others or own & {(work.node, work.name), (work.node, EVERYTHING)}
-        for target in places.intersection(targets) if work.status in WAITING and not stays else ():
-            freed[target] += work.tasks
-    return freed
 
 
 def _await(store: TaskStore, targets: list[Target], revision: int, timeout: float | None) -> list[str]:
