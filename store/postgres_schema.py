@@ -92,7 +92,7 @@ def _step(connection: Connection, version: int) -> None:
 
 def _deployment(connection: Connection, label: str) -> dict[str, Any] | None:
     try:
-        found = connection.execute("SELECT schema_version, oldest_code FROM deployment").fetchone()
+        found = connection.execute(cast("Any", load_queries("postgres")["deployment_versions"])).fetchone()
     except (errors.UndefinedTable, errors.UndefinedColumn):
         return None
     if found is not None and not all(isinstance(number, int) for number in found.values()):

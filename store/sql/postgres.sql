@@ -631,6 +631,10 @@ WHERE :node::text IS NULL OR node = :node::text ORDER BY node, name
 -- What all nodes agree on.
 SELECT num_buckets, schema_version, oldest_code FROM deployment
 
+-- name: deployment_versions
+-- What says whether this code can use the tables.
+SELECT schema_version, oldest_code FROM deployment
+
 -- name: deployment_create
 -- The one row that says what all nodes agree on; what newer code has said stands.
 INSERT INTO deployment AS d (only_row, schema_version, oldest_code) VALUES (1, :schema_version, :oldest_code)

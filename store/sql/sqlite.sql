@@ -473,6 +473,11 @@ SELECT node, name, module, options, error, hold FROM catalogue WHERE :node IS NU
 -- What all nodes agree on.
 SELECT num_buckets, schema_version, oldest_code FROM deployment
 
+-- name: deployment_upgrade
+-- The tables are of a later version now; what newer code has said stands.
+UPDATE deployment SET schema_version = :schema_version, oldest_code = max(oldest_code, :oldest_code)
+WHERE schema_version < :schema_version
+
 -- name: deployment_create
 -- The one row that says what all nodes agree on.
 INSERT INTO deployment (only_row, schema_version, oldest_code) VALUES (1, :schema_version, :oldest_code)
