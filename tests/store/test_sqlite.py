@@ -3,7 +3,7 @@
 import contextlib
 import gc
 import multiprocessing
-import os
+import random
 import sqlite3
 import threading
 import time
@@ -328,7 +328,7 @@ class TestFile:
         with SqliteTaskStore(path) as store:
             stored_queued(store)
         whole = path.read_bytes()
-        path.write_bytes(whole[:4096] + os.urandom(len(whole) - 4096))
+        path.write_bytes(whole[:4096] + random.Random(7).randbytes(len(whole) - 4096))
         with pytest.raises(ChongError) as refused, SqliteTaskStore(path) as store:
             store.query(TaskQuery())
         assert "\n" not in str(refused.value)
