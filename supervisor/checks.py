@@ -31,7 +31,7 @@ WAL_FIXED = (3, 51, 3)
 LONGEST = 300
 """Characters of a subject, and of a detail."""
 
-Ownership = Mapping[str, frozenset[int] | str | None]
+ConfiguredBuckets = Mapping[str, frozenset[int] | str | None]
 """What a chong.toml says each node owns, None for everything; text says why that cannot be known."""
 
 
@@ -78,14 +78,14 @@ class Scope:
     owners: Owners
     nodes: Mapping[str, NodeRecord]
     present: frozenset[str]
-    configured: Ownership
+    configured: ConfiguredBuckets
 
     @property
     def live(self) -> Iterator[NodeRecord]:
         return (node for node in self.survey.nodes if node.is_live)
 
 
-def findings(survey: Survey, configured: Ownership | None = None) -> list[Finding]:
+def findings(survey: Survey, configured: ConfiguredBuckets | None = None) -> list[Finding]:
     """Everything that is wrong, by kind and subject; `configured` adds what this reader's chong.toml says."""
     recent = survey.now - timedelta(seconds=RESTART_SECONDS)
     present = frozenset(

@@ -35,7 +35,7 @@ from chong.store.states import Status
 from chong.supervisor.claim import claim_id, claim_of
 from chong.supervisor.paths import Paths
 from chong.supervisor.recover import (
-    Findings,
+    Inventory,
     Remains,
     Scene,
     find,
@@ -124,7 +124,7 @@ def submission_of(task):
 
 def found(findings):
     """The names of the lists that are not empty."""
-    parts = ((name, getattr(findings, name)) for name in Findings.__dataclass_fields__)
+    parts = ((name, getattr(findings, name)) for name in Inventory.__dataclass_fields__)
     return {name for name, part in parts if isinstance(part, list) and part}
 
 
