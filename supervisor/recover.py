@@ -3,33 +3,27 @@
 Runs in the store thread. Reads, adopts, and sorts; the main loop then acts on what was found.
 """
 
-import json
 import shutil
-import signal
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
 
 from chong.store.buckets import DEFAULT_NUM_BUCKETS, BucketPolicy
 from chong.store.contract import TaskStore
 from chong.store.errors import ChongError, ConfigurationError
-from chong.store.model import HoldList, NodeRecord, Note, TaskSnapshot, TermRecord, Transition, Usage
+from chong.store.model import HoldList, NodeRecord, Note, TaskSnapshot, TermRecord, Transition
 from chong.store.pages import all_tasks
 from chong.store.query import TaskQuery
 from chong.store.states import RUNS, WAITING, Status
 from chong.supervisor.claim import claim_of
-from chong.supervisor.files import read_json
-from chong.supervisor.frames import held_back
 from chong.supervisor.namesake import is_registered, refuse_namesake
 from chong.supervisor.paths import Paths
+from chong.supervisor.remains import Remains, read_remains
 from chong.supervisor.submission import Submission
 from chong.supervisor.survivors import end_writers
-from chong.supervisor.verdict import ProcessEnd, usage_of
-from chong.worker.wire import ProtocolError, decode_up
+from chong.supervisor.verdict import ProcessEnd
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +253,7 @@ def _clear_runs(store: TaskStore, scene: Scene, open_runs: set[str]) -> None:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _late(task: TaskSnapshot, actor: str, remains: "Remains") -> Note:
+def _late(task: TaskSnapshot, actor: str, remains: Remains) -> Note:
     said = "a result" if any(b'"result"' in frame for frame in remains.frames) else "no result"
     how = ProcessEnd(remains.code, remains.signal).describe()
     return Note(
@@ -286,51 +280,3 @@ def running_seconds(history: list[Transition], now: datetime) -> float:
         elif since is None and runs_on:
             since = transition.at
     return used + ((now - since).total_seconds() if since is not None else 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Remains:
-    """What a forkserver left of a run when nobody came: how it ended, its unread frames, its memo."""
-
-    code: int | None
-    signal: int | None
-    at: datetime
-    frames: tuple[bytes, ...]
-    memo: Any = None
-    usage: Usage | None = None
-    oom: bool = False
-
-    @property
-    def was_ended(self) -> bool:
-        """Whether the forkserver's own ladder may have ended it; else it went by itself meanwhile."""
-        return self.code is None and not self.oom and self.signal in {None, signal.SIGTERM, signal.SIGKILL}
-
-
-def _newer(data: bytes | None, frames: tuple[bytes, ...]) -> tuple[bytes, ...]:
-    """What was held back, unless it left after all."""
-    try:
-        if data is None or decode_up(data).number <= max((decode_up(frame).number for frame in frames), default=0):
-            return ()
-    except ProtocolError:
-        return ()  # junk: what else remains decides
-    return (data,)
-
-
-def read_remains(run_dir: Path) -> Remains | None:
-    """None when there are none, or when they cannot be read: then the outcome stays unknown."""
-    try:
-        content: Any = read_json(run_dir / "remains.json")
-        frames = tuple(json.dumps(frame, ensure_ascii=False).encode() for frame in content["frames"])
-        frames += _newer(held_back(run_dir), frames)
-        at = datetime.fromtimestamp(content["at"], UTC)
-        return Remains(
-            content["code"],
-            content["signal"],
-            at,
-            frames,
-            content.get("memo"),
-            usage_of(content),
-            content.get("oom") is True,
-        )
-    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        return None

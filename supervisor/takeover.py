@@ -16,7 +16,8 @@ from chong.supervisor.memo import options_of
 from chong.supervisor.node import Node
 from chong.supervisor.paths import Paths
 from chong.supervisor.reconcile import Judge
-from chong.supervisor.recover import Inventory, Remains, Scene, read_remains
+from chong.supervisor.recover import Inventory, Scene
+from chong.supervisor.remains import Remains, read_remains
 from chong.supervisor.task_state import Phase, TaskState
 from chong.supervisor.verdict import ORPHANED, ProcessEnd
 from chong.worker.wire import ProtocolError, Up, decode_up

@@ -36,14 +36,13 @@ from chong.supervisor.claim import claim_id, claim_of
 from chong.supervisor.paths import Paths
 from chong.supervisor.recover import (
     Inventory,
-    Remains,
     Scene,
     find,
     find_dead,
     is_proven_dead,
-    read_remains,
     running_seconds,
 )
+from chong.supervisor.remains import Remains, read_remains
 from chong.supervisor.submission import Submission
 
 CLAIMANT = "tester"
