@@ -16,10 +16,10 @@ from chong.store.alert import Alert
 from chong.store.errors import ConfigurationError, Refused
 from chong.store.view import as_json as view_of
 from chong.supervisor.checks import ADVICE, Kind, findings
+from chong.supervisor.configured_buckets import configured_buckets
 from chong.supervisor.exits import Exit
 from chong.supervisor.keys import KEYS
 from chong.supervisor.nearest import suggestion
-from chong.supervisor.ownership import ownership_of
 
 _ALERTS = (
     Column("ID", right=True),
@@ -49,7 +49,7 @@ def doctor(call: Invocation, *, orphan_after: timedelta | None, as_json: bool) -
     if orphan_after is None:
         orphan_after = timedelta(seconds=call.config.value("orphan_after") or KEYS["orphan_after"].default)
     with reach(call) as reached:
-        found = findings(reached.store.survey(still=orphan_after), ownership_of(call.config.file))
+        found = findings(reached.store.survey(still=orphan_after), configured_buckets(call.config.file))
     if as_json:
         print_json([{**view_of(finding), "advice": ADVICE[finding.kind]} for finding in found])
     else:

@@ -152,7 +152,8 @@ def _missing(task: TaskSnapshot, final: str) -> str:
 
 
 def _command(command: Command, standing: Standing) -> str:
-    text = f"{stamp(command.issued_at)} by {command.issued_by}"
+    stored = "" if command.stored_at is None else f" (stored {stamp(command.stored_at)})"
+    text = f"{stamp(command.issued_at)}{stored} by {command.issued_by}"
     if command.reason:
         text += f" ({command.reason})"
     if command.finished_at is not None:

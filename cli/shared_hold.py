@@ -1,6 +1,6 @@
 """Holds in the store: asking for them, and, when wanted, waiting until every live node keeps to them."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -20,13 +20,11 @@ from chong.store.model import HoldScope, SharedHold
 from chong.store.query import TaskQuery
 from chong.store.states import WAITING
 from chong.supervisor.exits import Exit
-from chong.supervisor.holds import EVERYTHING
 from chong.supervisor.nearest import suggestion
 from chong.supervisor.oneline import counted
+from chong.supervisor.shown_holds import Target, freed_by
 from chong.supervisor.submission import check_text
 from chong.worker.options import NAME_LIMIT
-
-Target = tuple[HoldScope, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +60,18 @@ def hold_targets(
         check_buckets(reached.policy, buckets)
         had = standing(reached.store)
         _check_known(reached.store, targets, had)
-        freed = _freed(reached.store, targets) if change.undo else {}
+        freed = freed_by(reached.store.survey(still=timedelta(0)), targets) if change.undo else {}
         for scope, target in targets:
             if change.undo:
                 revision = reached.store.lift_hold(scope, target)
             else:
                 hold = SharedHold(scope=scope, target=target, by=change.by, reason=change.reason)
                 revision = reached.store.place_hold(hold)
-        silent = _await(reached.store, targets, revision, change.timeout)
+        unheard = _await(reached.store, targets, revision, change.timeout)
         now = standing(reached.store)
     for each in targets:
-        _tell(change, each, had.get(each), now.get(each), silent, freed.get(each, 0))
-    return Exit.REFUSED if silent and change.timeout is not None else Exit.DONE
+        _tell(change, each, had.get(each), now.get(each), unheard, freed.get(each, 0))
+    return Exit.REFUSED if unheard and change.timeout is not None else Exit.DONE
 
 
 def standing(store: TaskStore) -> dict[Target, SharedHold]:
@@ -108,34 +106,20 @@ def _check_name(store: TaskStore, name: str) -> None:
         raise Refused(f"unknown task {name!r}; {suggestion(name, known, 'see chong tasks')}")
 
 
-def _freed(store: TaskStore, targets: Collection[Target]) -> dict[Target, int]:
-    """How many waiting tasks each of them keeps from starting that nothing else would keep."""
-    found = store.survey(still=timedelta(0))
-    own = {(entry.node, entry.name) for entry in found.catalogue if entry.hold}
-    others = {(hold.scope, hold.target) for hold in found.holds}.difference(targets)
-    freed = dict.fromkeys(targets, 0)
-    for work in found.work:
-        places = {(HoldScope.BUCKET, str(work.bucket)), (HoldScope.NAME, work.name), (HoldScope.NODE, work.node)}
-        stays = places & others or own & {(work.node, work.name), (work.node, EVERYTHING)}
-        for target in places.intersection(targets) if work.status in WAITING and not stays else ():
-            freed[target] += work.tasks
-    return freed
-
-
 def _await(store: TaskStore, targets: list[Target], revision: int, timeout: float | None) -> list[str]:
     """The live nodes that have not answered."""
-    silent = _silent(store, targets, revision)
+    unheard = _unheard(store, targets, revision)
 
     def all_have_answered() -> bool | None:
-        silent[:] = _silent(store, targets, revision)
-        return True if not silent else None
+        unheard[:] = _unheard(store, targets, revision)
+        return True if not unheard else None
 
-    if silent and timeout is not None:
+    if unheard and timeout is not None:
         wait_until(all_have_answered, timeout=timeout)
-    return silent
+    return unheard
 
 
-def _silent(store: TaskStore, targets: list[Target], revision: int) -> list[str]:
+def _unheard(store: TaskStore, targets: list[Target], revision: int) -> list[str]:
     """Of a bucket or a name every node may have work, also one that does not own it any more."""
     is_everywhere = any(scope is not HoldScope.NODE for scope, _ in targets)
     concerned = {target for _, target in targets}
@@ -149,7 +133,7 @@ def _silent(store: TaskStore, targets: list[Target], revision: int) -> list[str]
 
 
 def _tell(
-    change: Change, target: Target, had: SharedHold | None, now: SharedHold | None, silent: Sequence[str], freed: int
+    change: Change, target: Target, had: SharedHold | None, now: SharedHold | None, unheard: Sequence[str], freed: int
 ) -> None:
     who = escape(f"{target[0]} {target[1]}")
     text = escape(f": {now.text}") if now is not None else ""
@@ -157,10 +141,10 @@ def _tell(
         text = f", {counted(freed, 'task')} waiting for a slot"
     if change.undo and had is None:
         print(f"{who}: was not held")
-    elif silent and change.timeout is not None:
-        waited = f"not in effect after {span(change.timeout)}, no word from {', '.join(silent)}"
+    elif unheard and change.timeout is not None:
+        waited = f"not in effect after {span(change.timeout)}, no word from {', '.join(unheard)}"
         remark(f"chong: {who}: {change.requested}, {escape(waited)}; the request stands")
-    elif silent:
+    elif unheard:
         print(f"{who}: {change.requested}{text}")
     else:
         print(f"{who}: {change.done}{' already' if had is not None and not change.undo else ''}{text}")

@@ -1,16 +1,15 @@
 """How a task stands beside its own snapshot: whether anybody still manages it, and what keeps it from starting."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from chong.cli.shared_hold import standing as shared_holds
 from chong.cli.times import span
 from chong.store.contract import TaskStore
-from chong.store.model import HoldScope, NodeRecord, TaskSnapshot
+from chong.store.model import NodeRecord, TaskSnapshot
 from chong.store.states import WAITING
 from chong.supervisor.flags import FROZEN, UNKILLABLE
-from chong.supervisor.holds import EVERYTHING
+from chong.supervisor.shown_holds import ShownHolds
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,31 +55,17 @@ def _since(moment: datetime | None, now: datetime) -> str:
 def standings(store: TaskStore, tasks: Sequence[TaskSnapshot]) -> list[Standing]:
     """One for each task. Read after the tasks: a run that ended in between has no lease, and so none that is past."""
     nodes = {record.node: record for record in store.nodes()}
-    why_held = _holds(store)
+    holds = ShownHolds(store.catalogue(), store.holds().holds)
     leases = store.leases([task.id for task in tasks if task.status.is_run])
     past = {lease.task_id: lease.until for lease in leases if lease.is_past}
-    return [_standing(task, nodes.get(task.node), past.get(task.id), why_held) for task in tasks]
-
-
-def _holds(store: TaskStore) -> Callable[[TaskSnapshot], str | None]:
-    """What keeps a waiting task from starting: its node's own holds, and those in the store."""
-    own = {(entry.node, entry.name): entry.hold for entry in store.catalogue() if entry.hold}
-    shared = shared_holds(store)
-
-    def why_held(task: TaskSnapshot) -> str | None:
-        here = (own.get((task.node, name)) for name in (task.name, EVERYTHING))
-        places = (HoldScope.NODE, task.node), (HoldScope.NAME, task.name), (HoldScope.BUCKET, str(task.bucket))
-        everywhere = (hold.text for place in places if (hold := shared.get(place)) is not None)
-        return next((text for text in (*here, *everywhere) if text), None)
-
-    return why_held
+    return [_standing(task, nodes.get(task.node), past.get(task.id), holds) for task in tasks]
 
 
 def _standing(
     task: TaskSnapshot,
     node: NodeRecord | None,
     lease_until: datetime | None,
-    why_held: Callable[[TaskSnapshot], str | None],
+    holds: ShownHolds,
 ) -> Standing:
     if task.status.is_final:
         return UNKNOWN
@@ -88,7 +73,7 @@ def _standing(
         lease_until=lease_until,
         node_state=state_of(node),
         silent_since=None if node is None else node.seen_at,
-        hold=why_held(task) if task.status in WAITING else None,
+        hold=holds.on(task) if task.status in WAITING else None,
     )
 
 

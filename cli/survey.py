@@ -14,13 +14,14 @@ from chong.cli.option import json_option
 from chong.cli.reach import reach
 from chong.cli.render import Cell, Column
 from chong.cli.screen import print_json, print_table, remark
-from chong.cli.shared_hold import Target, remark_stranger, standing
+from chong.cli.shared_hold import remark_stranger, standing
 from chong.cli.taskrow import status_cell
 from chong.cli.times import span, stamp, utc_now
 from chong.store.buckets import format_buckets
 from chong.store.model import BucketDeclaration, CatalogueEntry, HoldScope, NodeRecord, SharedHold
 from chong.store.view import as_json as view_of
 from chong.supervisor.coverage import Cover, owners_of
+from chong.supervisor.shown_holds import Target
 
 _BUCKETS = (
     Column("", floor=0),

@@ -71,15 +71,26 @@ class SurveyRules(Rules):
         """A claim that ran out holds nothing, an ended one waits for nobody."""
         run = stored_run(store)
         for number in (1, 2, 3):
+            clock.advance(1)
             store.submit_command(request(number, run))
         store.complete_command("command-1", "done")
         (found,) = store.survey(still=STILL).commands
         assert (found.node, found.commands, found.task_id) == (NODE, 2, run.id)
-        assert found.since == START + timedelta(seconds=2)
+        assert found.since == clock.now - timedelta(seconds=1)
         store.claim_commands(NODE, TERM, lease=TTL)
         assert store.survey(still=STILL).commands == ()
         clock.advance(31)
         assert store.survey(still=STILL).commands[0].commands == 2
+
+    def test_how_long_a_command_has_waited_is_told_by_the_stores_clock(self, store: TaskStore, clock: SetClock) -> None:
+        """The clocks of those who issue commands may be hours off, each in its own way."""
+        first, later = stored_run(store, 1), stored_run(store, 2)
+        stored_at = clock.now
+        store.submit_command(request(1, first, issued_at=stored_at + timedelta(hours=3)))
+        clock.advance(10)
+        store.submit_command(request(2, later, issued_at=stored_at - timedelta(hours=3)))
+        (found,) = store.survey(still=STILL).commands
+        assert (found.since, found.task_id) == (stored_at, first.id)
 
     def test_a_node_tells_how_far_its_clock_is_ahead(self, store: TaskStore) -> None:
         """Also backwards; nobody knows before it has said so, and of its next life again."""

@@ -354,23 +354,25 @@ class LeaseRules(Rules):
 class CommandRules(Rules):
     """`submit_command`, `claim_commands`, `complete_command`, `release_command`, `commands`."""
 
-    def test_a_command_comes_back_as_it_was_submitted(self, store: TaskStore) -> None:
-        """With its reason, and neither claimed nor finished."""
+    def test_a_command_comes_back_as_it_was_submitted(self, store: TaskStore, clock: SetClock) -> None:
+        """With its reason, and neither claimed nor finished; the store says when it took it."""
         command = request(1, stored_run(store), action=Action.PAUSE, reason="wegen 名")
         store.submit_command(command)
-        assert [command] == store.commands(command.task_id)
+        assert [replace(command, stored_at=clock.now)] == store.commands(command.task_id)
 
     def test_a_command_for_an_unknown_task_is_refused(self, store: TaskStore) -> None:
         """Nobody would ever claim it."""
         with pytest.raises(Refused):
             store.submit_command(request(1, queued(404)))
 
-    def test_a_command_submitted_twice_is_there_once(self, store: TaskStore) -> None:
-        """The id says that it is the same."""
+    def test_a_command_submitted_twice_is_there_once(self, store: TaskStore, clock: SetClock) -> None:
+        """The id says that it is the same; it was stored when it came first."""
         run = stored_run(store)
         store.submit_command(request(1, run))
+        stored_at = clock.now
+        clock.advance(5)
         store.submit_command(request(1, run))
-        assert len(store.commands(run.id)) == 1
+        assert [stored_at] == [command.stored_at for command in store.commands(run.id)]
 
     def test_commands_are_claimed_oldest_first(self, store: TaskStore, clock: SetClock) -> None:
         """Up to the limit, each with its claim."""
@@ -428,13 +430,13 @@ class CommandRules(Rules):
         store.release_command("command-1")
         assert before == store.commands(run.id)
 
-    def test_a_released_command_can_be_claimed_at_once(self, store: TaskStore) -> None:
+    def test_a_released_command_can_be_claimed_at_once(self, store: TaskStore, clock: SetClock) -> None:
         """It is open again, and not finished."""
         run = stored_run(store)
         store.submit_command(request(1, run))
         store.claim_commands(NODE, TERM, lease=TTL)
         store.release_command("command-1")
-        assert [request(1, run)] == store.commands(run.id)
+        assert [request(1, run, stored_at=clock.now)] == store.commands(run.id)
         assert len(store.claim_commands(NODE, LATER_TERM, lease=TTL)) == 1
 
     def test_commands_that_are_not_there_can_be_ended_and_released(self, store: TaskStore) -> None:

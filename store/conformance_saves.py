@@ -292,6 +292,15 @@ class SaveRules(Rules):
         assert isinstance(second, ConcurrencyConflict)
         assert [step.event_id for step in store.history(task.id)][1:] == ["one"]
 
+    def test_a_task_that_occurs_twice_in_a_batch_is_judged_by_its_first_save(self, store: TaskStore) -> None:
+        """Also when that is refused: what a batch comes to is one thing over every database."""
+        task = queued()
+        refused = replace(save_of(None, task), expect_version=7)
+        verdicts = store.save_many([refused, save_of(None, task)])
+        assert [ConcurrencyConflict] * 2 == [type(verdict) for verdict in verdicts]
+        assert "occurs twice" in str(verdicts[1])
+        assert store.get(task.id) is None
+
     def test_an_empty_batch_is_nothing(self, store: TaskStore) -> None:
         """No saves, no verdicts."""
         assert store.save_many([]) == []

@@ -203,7 +203,8 @@ class Command:
     """An operator's request. It is claimed by the task's node, then completed with an outcome, or released.
 
     `outcome`: `done` (the intent is recorded), `too_late` (the task had ended), `refused` (with `detail`),
-    `superseded` (another command of the same task came before it could take effect, and made it void).
+    `superseded` (another command of the same task came before it could take effect, and made it void). `issued_at` is
+    by the issuer's clock; the store adds `stored_at` by its own.
     """
 
     id: str
@@ -212,6 +213,7 @@ class Command:
     issued_by: str
     issued_at: datetime
     reason: str | None = None
+    stored_at: datetime | None = None
     claimed_by: str | None = None
     claimed_until: datetime | None = None
     finished_at: datetime | None = None

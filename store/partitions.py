@@ -8,16 +8,20 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any, cast
 
 from psycopg import errors, sql
 
 from chong.store.postgres_session import Connection
+from chong.store.queries import load_queries, with_percent
 
 AHEAD = 2
 """Months that are made before they begin."""
 
 PATIENCE = "200ms"
 """How long a lock of the trail is waited for: whoever writes or reads it waits behind. The next upkeep tries again."""
+
+_QUERIES = {name: sql.SQL(cast("Any", with_percent(text))) for name, text in load_queries("postgres_months").items()}
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -64,8 +68,8 @@ def keep_months(connection: Connection, now: datetime | None = None) -> None:
     A month that cannot be had does not keep the others; LockNotAvailable, at the end, if one could not be made. One
     that is not dropped costs nothing.
     """
-    now = now or connection.execute("SELECT now() AS now").fetchall()[0]["now"]
-    standing = _standing(connection)
+    now = now or connection.execute(_QUERIES["now"]).fetchall()[0]["now"]
+    standing = [row["name"] for row in connection.execute(_QUERIES["standing"])]
     refused: list[errors.LockNotAvailable] = []
     for month in months_ahead(now):
         if month.table not in standing:
@@ -83,37 +87,17 @@ def keep_months(connection: Connection, now: datetime | None = None) -> None:
         raise refused[0]
 
 
-def _standing(connection: Connection) -> list[str]:
-    rows = connection.execute(
-        "SELECT c.relname AS name FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid"
-        " WHERE i.inhparent = 'transitions'::regclass"
-    )
-    return [row["name"] for row in rows]
-
-
 def _make(connection: Connection, month: Month) -> None:
     """Beside the others, filled from the rest, then joined; who writes waits for the latter two."""
     names = {"part": sql.Identifier(month.table), "low": month.first_id, "high": month.next.first_id}
+    # The whole before its part: who writes now waits where it has not chosen a part yet. One that had, and then waited
+    # for the rest, would be refused: its row belongs to a month that was not there when it chose.
+    steps = ("make", "make_lock", "make_lock_rest", "make_filled", "make_joined")
     try:
         with connection.transaction():
             _be_patient(connection)
-            connection.execute(sql.SQL("CREATE TABLE {part} (LIKE transitions INCLUDING ALL)").format(**names))
-            # The whole before its part: who writes now waits where it has not chosen a part yet. One that had, and then
-            # waited for the rest, would be refused: its row belongs to a month that was not there when it chose.
-            connection.execute("LOCK TABLE ONLY transitions IN SHARE ROW EXCLUSIVE MODE")
-            connection.execute("LOCK TABLE transitions_rest IN SHARE ROW EXCLUSIVE MODE")
-            connection.execute(
-                sql.SQL(
-                    "WITH moved AS (DELETE FROM transitions_rest"
-                    " WHERE task_id >= {low}::uuid AND task_id < {high}::uuid RETURNING *)"
-                    " INSERT INTO {part} SELECT * FROM moved"
-                ).format(**names)
-            )
-            connection.execute(
-                sql.SQL("ALTER TABLE transitions ATTACH PARTITION {part} FOR VALUES FROM ({low}) TO ({high})").format(
-                    **names
-                )
-            )
+            for step in steps:
+                connection.execute(_QUERIES[step].format(**names))
     except (errors.DuplicateTable, errors.DuplicateObject, errors.UniqueViolation):
         return  # another supervisor was faster
 
@@ -127,15 +111,15 @@ def _drop_if_empty(connection: Connection, month: Month) -> None:
         _be_patient(connection)
         # Held before it is looked at: what a late writer adds in between would go unseen. The whole before its part, as
         # others take them: else each would wait for the other.
-        connection.execute("LOCK TABLE ONLY transitions IN ACCESS EXCLUSIVE MODE")
-        connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(part))
+        connection.execute(_QUERIES["drop_lock"])
+        connection.execute(_QUERIES["drop_lock_part"].format(part=part))
         if _is_empty(connection, part):
-            connection.execute(sql.SQL("DROP TABLE {}").format(part))
+            connection.execute(_QUERIES["drop"].format(part=part))
 
 
 def _is_empty(connection: Connection, part: sql.Identifier) -> bool:
-    return connection.execute(sql.SQL("SELECT 1 FROM {} LIMIT 1").format(part)).fetchone() is None
+    return connection.execute(_QUERIES["some"].format(part=part)).fetchone() is None
 
 
 def _be_patient(connection: Connection) -> None:
-    connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(PATIENCE))
+    connection.execute(_QUERIES["patience"], {"patience": PATIENCE})

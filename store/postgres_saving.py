@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from chong.store.errors import ConcurrencyConflict, Refused, UniqueKeyTaken
-from chong.store.model import Save, TaskSnapshot
-from chong.store.saving import check_chain, conflict_of, is_chain
+from chong.store.errors import ConcurrencyConflict, Refused
+from chong.store.model import Save
+from chong.store.saving import Verdict, is_chain, is_in_place, unstorable, verdicts_of
 from chong.store.table_calls import Database, Dialect
 
 # A key that was taken when a task was to be stored, and is free when the reason is looked for.
@@ -57,19 +57,10 @@ class SaveBatch:
         self._writing = writing
         self._reading = reading
 
-    def write(self, saves: Sequence[Save]) -> list[Exception | None]:
-        first: dict[str, Save] = {}
-        for save in saves:
-            first.setdefault(save.snapshot.id, save)
-        verdicts = self._verdicts(list(first.values()), _TRIES)
-        return [
-            verdicts[save.snapshot.id]
-            if first[save.snapshot.id] is save
-            else ConcurrencyConflict(save.snapshot.id, "occurs twice in one batch")
-            for save in saves
-        ]
+    def write(self, saves: Sequence[Save]) -> list[Verdict]:
+        return verdicts_of(saves, self._verdicts)
 
-    def _verdicts(self, saves: Sequence[Save], tries: int) -> dict[str, Exception | None]:
+    def _verdicts(self, saves: Sequence[Save], tries: int = _TRIES) -> dict[str, Verdict]:
         try:
             written = self._written([save for save in saves if is_chain(save)])
         except (Refused, TypeError, ValueError, RecursionError) as error:
@@ -77,8 +68,7 @@ class SaveBatch:
             if len(saves) > 1:
                 half = len(saves) // 2
                 return self._verdicts(saves[:half], tries) | self._verdicts(saves[half:], tries)
-            task = saves[0].snapshot.id
-            return {task: Refused(f"task {task}: cannot be stored: {' '.join(str(error).split())[:300]}")}
+            return {saves[0].snapshot.id: unstorable(saves[0], error)}
         left = [save for save in saves if save.snapshot.id not in written]
         return dict.fromkeys(written) | {save.snapshot.id: self._why_not(save, tries) for save in left}
 
@@ -94,37 +84,16 @@ class SaveBatch:
             done = [db.execute(self._queries[query], columns) for query in ("save_update", "save_insert")]
         return {row["id"] for cursor in done for row in cursor.fetchall()}
 
-    def _why_not(self, save: Save, tries: int) -> Exception | None:
-        snapshot = save.snapshot
+    def _why_not(self, save: Save, tries: int) -> Verdict:
+        task = save.snapshot.id
         try:
             with self._reading() as db:
-                row = db.execute(self._queries["save_standing"], {"ids": [snapshot.id]}).fetchone()
-                conflict = conflict_of(save, row)
-                if conflict is not None:
-                    return None if self._is_in_place(db, save) else conflict
-                check_chain(save, row)
-                self._check_unique_key(db, snapshot)
-        except Refused as refused:
-            return refused
+                row = db.execute(self._queries["save_standing"], {"ids": [task]}).fetchone()
+                if is_in_place(db, self._dialect, save, row):
+                    return None
+        except (ConcurrencyConflict, Refused) as reason:
+            return reason
         # What stood in the way has gone since.
         if tries:
-            return self._verdicts([save], tries - 1)[snapshot.id]
-        return ConcurrencyConflict(snapshot.id, "changes faster than it can be written")
-
-    def _is_in_place(self, db: Database, save: Save) -> bool:
-        """Whether this very save was written before, and only its answer was lost."""
-        snapshot = save.snapshot
-        if not save.transitions:
-            columns = self._dialect.codec.snapshot_to_columns(snapshot)
-            return db.execute(self._queries["save_same"], columns).fetchone() is not None
-        last = save.transitions[-1]
-        found = db.execute(self._queries["save_event"], {"id": snapshot.id, "version": last.version}).fetchone()
-        return found is not None and bool(found["event_id"] == last.event_id)
-
-    def _check_unique_key(self, db: Database, snapshot: TaskSnapshot) -> None:
-        if snapshot.unique_key is None or snapshot.status.is_final:
-            return
-        wanted = {"unique_key": snapshot.unique_key, "id": snapshot.id}
-        holder = db.execute(self._queries["save_holder"], wanted).fetchone()
-        if holder is not None:
-            raise UniqueKeyTaken(snapshot.unique_key, holder["id"])
+            return self._verdicts([save], tries - 1)[task]
+        return ConcurrencyConflict(task, "changes faster than it can be written")

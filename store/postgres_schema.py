@@ -68,7 +68,7 @@ def migrate(connection: Connection, label: str) -> list[int]:
         try:
             with connection.transaction():
                 _step(connection, version)
-        except (errors.DuplicateObject, errors.DuplicateTable, errors.DuplicateColumn, errors.UniqueViolation):
+        except (errors.DuplicateColumn, errors.DuplicateObject, errors.DuplicateTable, errors.UniqueViolation):
             # Somebody else was faster: what counts is what stands then.
             if _deployment(connection, label) is None:
                 raise ConfigurationError(f"store {label}: {STRANGERS}") from None
@@ -96,7 +96,7 @@ def _step(connection: Connection, version: int) -> None:
 
 def _deployment(connection: Connection, label: str) -> dict[str, Any] | None:
     try:
-        found = connection.execute("SELECT schema_version, oldest_code FROM deployment").fetchone()
+        found = connection.execute(cast("Any", load_queries("postgres")["deployment_versions"])).fetchone()
     except (errors.UndefinedTable, errors.UndefinedColumn):
         return None
     if found is not None and not all(isinstance(number, int) for number in found.values()):

@@ -1,12 +1,72 @@
 """Why a save is refused: its verdict on the rows as they stand, the same over every database."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from chong.store.codec import Row
-from chong.store.errors import ConcurrencyConflict, Refused
-from chong.store.model import Save
+from chong.store.errors import ConcurrencyConflict, Refused, UniqueKeyTaken
+from chong.store.model import Save, TaskSnapshot
 from chong.store.states import Status
+from chong.store.table_calls import Database, Dialect
+
+_LONGEST = 300
+"""Characters of what a database says of a value."""
+
+Verdict = Exception | None
+"""None: it is written."""
+
+
+def verdicts_of(saves: Sequence[Save], judge: Callable[[list[Save]], Mapping[str, Verdict]]) -> list[Verdict]:
+    """In the order of the saves, by a `judge` that is given each task once and answers by its id."""
+    first: dict[str, Save] = {}
+    for save in saves:
+        first.setdefault(save.snapshot.id, save)
+    verdicts = judge(list(first.values()))
+    return [
+        verdicts[save.snapshot.id]
+        if first[save.snapshot.id] is save
+        else ConcurrencyConflict(save.snapshot.id, "occurs twice in one batch")
+        for save in saves
+    ]
+
+
+def is_in_place(db: Database, dialect: Dialect, save: Save, row: Row | None) -> bool:
+    """Whether this very save was written before, and only its answer was lost; `row` is what the task is now.
+
+    Raises ConcurrencyConflict, Refused or UniqueKeyTaken when it was not, and must not be written either.
+    """
+    conflict = conflict_of(save, row)
+    if conflict is not None:
+        if _was_written(db, dialect, save):
+            return True
+        raise conflict
+    check_chain(save, row)
+    _check_unique_key(db, dialect, save.snapshot)
+    return False
+
+
+def _was_written(db: Database, dialect: Dialect, save: Save) -> bool:
+    snapshot = save.snapshot
+    if not save.transitions:
+        columns = dialect.codec.snapshot_to_columns(snapshot)
+        return db.execute(dialect.queries["save_same"], columns).fetchone() is not None
+    last = save.transitions[-1]
+    found = db.execute(dialect.queries["save_event"], {"id": snapshot.id, "version": last.version}).fetchone()
+    return found is not None and bool(found["event_id"] == last.event_id)
+
+
+def _check_unique_key(db: Database, dialect: Dialect, snapshot: TaskSnapshot) -> None:
+    if snapshot.unique_key is None or snapshot.status.is_final:
+        return
+    wanted = {"unique_key": snapshot.unique_key, "id": snapshot.id}
+    holder = db.execute(dialect.queries["save_holder"], wanted).fetchone()
+    if holder is not None:
+        raise UniqueKeyTaken(snapshot.unique_key, holder["id"])
+
+
+def unstorable(save: Save, error: Exception) -> Refused:
+    """For a value that the database does not take."""
+    return Refused(f"task {save.snapshot.id}: cannot be stored: {' '.join(str(error).split())[:_LONGEST]}")
 
 
 def _is_newer(save: Save, row: Row | None) -> ConcurrencyConflict | None:

@@ -17,6 +17,7 @@ ADDED = (
     ("deployment", "holds_revision", "INTEGER NOT NULL DEFAULT 0"),
     ("nodes", "holds_seen", "INTEGER"),
     ("nodes", "clock_ahead", "INTEGER"),
+    ("commands", "stored_at", "INTEGER"),
 )
 """Columns that came after the first version: table, name, definition."""
 
@@ -37,7 +38,8 @@ def create_tables(connection: sqlite3.Connection) -> None:
 
 def upgrade(connection: sqlite3.Connection) -> None:
     """Bring an older database up to this version; only ever adds, so that older code goes on beside it."""
-    if connection.execute("SELECT schema_version FROM deployment").fetchone()[0] >= SCHEMA_VERSION:
+    queries = load_queries("sqlite")
+    if connection.execute(queries["deployment"]).fetchone()["schema_version"] >= SCHEMA_VERSION:
         return
     # Columns first, indexes may need them. Looked at inside: several processes may do so at once.
     connection.execute("BEGIN IMMEDIATE")
@@ -48,11 +50,7 @@ def upgrade(connection: sqlite3.Connection) -> None:
     connection.execute("COMMIT")
     # Whoever dies here leaves a database that the next one brings up to date.
     connection.executescript(f"BEGIN IMMEDIATE; {load_script('sqlite_schema')}")
-    connection.execute(
-        "UPDATE deployment SET schema_version = :version, oldest_code = max(oldest_code, :oldest_code)"
-        " WHERE schema_version < :version",
-        {"version": SCHEMA_VERSION, "oldest_code": OLDEST_CODE},
-    )
+    connection.execute(queries["deployment_upgrade"], {"schema_version": SCHEMA_VERSION, "oldest_code": OLDEST_CODE})
     connection.execute("COMMIT")
 
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from chong.store.codec import Row
-from chong.store.errors import ChongError, ConcurrencyConflict, Refused, UniqueKeyTaken
-from chong.store.model import Completion, Save, TaskSnapshot
-from chong.store.saving import check_chain, conflict_of
+from chong.store.errors import ChongError, ConcurrencyConflict
+from chong.store.model import Completion, Save
+from chong.store.saving import Verdict, is_in_place, unstorable, verdicts_of
 from chong.store.table_calls import Dialect
 
 # What a value that cannot be stored gives: too deep, too large, not JSON, not text, a time without a zone.
@@ -28,17 +28,21 @@ class SaveBatch:
 
     def __init__(self, db: sqlite3.Connection, dialect: Dialect, now: int) -> None:
         self._db = db
+        self._dialect = dialect
         self._queries = dialect.queries
         self._codec = dialect.codec
         self._array = dialect.array
         self._now = now
 
-    def write(self, saves: Sequence[Save]) -> list[Exception | None]:
+    def write(self, saves: Sequence[Save]) -> list[Verdict]:
+        return verdicts_of(saves, self._verdicts)
+
+    def _verdicts(self, saves: Sequence[Save]) -> dict[str, Verdict]:
         ids = self._array(save.snapshot.id for save in saves)
         standing = {row["id"]: row for row in self._run("save_standing", {"ids": ids})}
-        return [self._verdict(save, standing.get(save.snapshot.id)) for save in saves]
+        return {save.snapshot.id: self._verdict(save, standing.get(save.snapshot.id)) for save in saves}
 
-    def _verdict(self, save: Save, row: Row | None) -> Exception | None:
+    def _verdict(self, save: Save, row: Row | None) -> Verdict:
         self._db.execute("SAVEPOINT save")
         try:
             self._write_one(save, row)
@@ -47,7 +51,7 @@ class SaveBatch:
             return error
         except _UNSTORABLE as error:
             self._undo()
-            return Refused(f"task {save.snapshot.id}: cannot be stored: {_one_line(error)}")
+            return unstorable(save, error)
         self._db.execute("RELEASE save")
         return None
 
@@ -56,14 +60,9 @@ class SaveBatch:
         self._db.execute("RELEASE save")
 
     def _write_one(self, save: Save, row: Row | None) -> None:
-        conflict = conflict_of(save, row)
-        if conflict is not None:
-            if self._is_in_place(save):
-                return
-            raise conflict
-        check_chain(save, row)
+        if is_in_place(self._db, self._dialect, save, row):
+            return
         columns = self._codec.snapshot_to_columns(save.snapshot)
-        self._check_unique_key(save.snapshot)
         if row is None:
             self._insert(save, columns)
         else:
@@ -72,30 +71,8 @@ class SaveBatch:
         self._write_lease(save, row)
         self._complete(save.completes)
 
-    def _is_in_place(self, save: Save) -> bool:
-        """Whether this very save was written before, and only its answer was lost."""
-        snapshot = save.snapshot
-        if not save.transitions:
-            return self._run("save_same", self._codec.snapshot_to_columns(snapshot)).fetchone() is not None
-        last = save.transitions[-1]
-        found = self._run("save_event", {"id": snapshot.id, "version": last.version}).fetchone()
-        return found is not None and found["event_id"] == last.event_id
-
-    def _check_unique_key(self, snapshot: TaskSnapshot) -> None:
-        if snapshot.unique_key is None or snapshot.status.is_final:
-            return
-        wanted = {"unique_key": snapshot.unique_key, "id": snapshot.id}
-        holder = self._run("save_holder", wanted).fetchone()
-        if holder is not None:
-            raise UniqueKeyTaken(snapshot.unique_key, holder["id"])
-
     def _insert(self, save: Save, columns: dict[str, Any]) -> None:
-        try:
-            self._run("save_insert", columns)
-        except sqlite3.IntegrityError as error:
-            if error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY:
-                raise ConcurrencyConflict(save.snapshot.id, "is stored already") from error
-            raise
+        self._run("save_insert", columns)
         if save.snapshot.tags:
             self._run_many("save_tag", [(tag, save.snapshot.id) for tag in save.snapshot.tags])
 
@@ -103,7 +80,7 @@ class SaveBatch:
         columns["expect_version"] = save.expect_version
         columns.update(_last_signs(save, row))
         if self._run("save_update", columns).rowcount == 0:
-            raise ConcurrencyConflict(save.snapshot.id, "occurs twice in one batch")
+            raise ConcurrencyConflict(save.snapshot.id, "is not as it stood")
 
     def _write_trail(self, save: Save) -> None:
         rows = [self._codec.transition_to_columns(transition, self._now) for transition in save.transitions]
@@ -141,7 +118,3 @@ def _last_signs(save: Save, row: Row) -> dict[str, Any]:
         "progress": row["lease_progress" if is_ending else "progress"],
         "usage": row["lease_usage" if is_ending else "usage"],
     }
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]

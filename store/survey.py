@@ -27,7 +27,10 @@ class OpenWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenCommands:
-    """Commands for a node's tasks that nobody holds. since: when the oldest was issued; `task_id` is its task."""
+    """Commands for a node's tasks that nobody holds.
+
+    since: when, by the store's clock, the oldest was stored; `task_id` is its task.
+    """
 
     node: str
     commands: int

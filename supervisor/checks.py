@@ -18,6 +18,7 @@ from chong.store.survey import OpenWork, Survey
 from chong.supervisor.coverage import Owners, owners_of
 from chong.supervisor.holds import EVERYTHING
 from chong.supervisor.oneline import counted
+from chong.supervisor.shown_holds import ShownHolds
 
 CLOCK_SECONDS = 2.0
 """So far may a clock be off."""
@@ -30,7 +31,7 @@ WAL_FIXED = (3, 51, 3)
 LONGEST = 300
 """Characters of a subject, and of a detail."""
 
-Ownership = Mapping[str, frozenset[int] | str | None]
+ConfiguredBuckets = Mapping[str, frozenset[int] | str | None]
 """What a chong.toml says each node owns, None for everything; text says why that cannot be known."""
 
 
@@ -77,14 +78,14 @@ class Scope:
     owners: Owners
     nodes: Mapping[str, NodeRecord]
     present: frozenset[str]
-    configured: Ownership
+    configured: ConfiguredBuckets
 
     @property
     def live(self) -> Iterator[NodeRecord]:
         return (node for node in self.survey.nodes if node.is_live)
 
 
-def findings(survey: Survey, configured: Ownership | None = None) -> list[Finding]:
+def findings(survey: Survey, configured: ConfiguredBuckets | None = None) -> list[Finding]:
     """Everything that is wrong, by kind and subject; `configured` adds what this reader's chong.toml says."""
     recent = survey.now - timedelta(seconds=RESTART_SECONDS)
     present = frozenset(
@@ -152,13 +153,12 @@ def _stuck(scope: Scope) -> Iterator[Finding]:
         if work.status.is_run:
             runs[work.node] += work.tasks
             busy |= {(work.node, work.bucket), (work.node, work.name)}
-    held = {(entry.node, entry.name) for entry in scope.survey.catalogue if entry.hold}
-    shut = {(hold.scope, hold.target) for hold in scope.survey.holds}
+    holds = ShownHolds(scope.survey.catalogue, scope.survey.holds)
     for work in scope.survey.work:
         node = scope.nodes.get(work.node)
         if work.status is not Status.QUEUED or not work.still or node is None or not node.is_live:
             continue
-        if {(work.node, work.name), (work.node, EVERYTHING)} & held or _targets(work) & shut:
+        if holds.on(work) is not None:
             continue
         most = node.limits.get("node")
         is_full = most is not None and runs[work.node] >= most
@@ -168,10 +168,6 @@ def _stuck(scope: Scope) -> Iterator[Finding]:
         subject = f"{work.name} {where} on {work.node}"
         detail = f"{counted(work.still, 'task')} queued and none runs, {work.task_id} since {_at(work)}"
         yield Finding(Kind.STUCK, subject, detail)
-
-
-def _targets(work: OpenWork) -> set[tuple[HoldScope, str]]:
-    return {(HoldScope.NAME, work.name), (HoldScope.BUCKET, str(work.bucket)), (HoldScope.NODE, work.node)}
 
 
 def _held(scope: Scope) -> Iterator[Finding]:

@@ -111,7 +111,7 @@ class Controller:
         """Accept a task; returns it once it is stored, or is safe on this node's disk while the store is away.
 
         ConfigurationError when its bucket is not ours or it has no key in a partition; Refused when the name is
-        unknown, the unique key is taken, or the node is full or draining; TimeoutError when nothing of that
+        unknown, the unique key is taken, or the node is full or going down; TimeoutError when nothing of that
         is known within `timeout` seconds.
         """
         submission = Submission(name=name, key=key, params=params or {}, unique_key=unique_key)

@@ -5,16 +5,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from chong.supervisor.config import DEFAULT, Config, Found
+from chong.supervisor.configured_buckets import configured_buckets
 from chong.supervisor.keys import CONFIG, FIELDS, KEYS
 from chong.supervisor.oneline import without_secret
-from chong.supervisor.ownership import ownership_of
 from chong.supervisor.settings import Settings
 
 
 def settings_of(config: Config) -> Settings:
     found = {field: config.find(key.name) for field, key in FIELDS.items()}
     said = {field: one.value for field, one in found.items() if one is not None}
-    settled = {"node": config.node().value, "state_dir": config.state_dir, "configured": ownership_of(config.file)}
+    settled = {
+        "node": config.node().value,
+        "state_dir": config.state_dir,
+        "configured": configured_buckets(config.file),
+    }
     return Settings(**said | settled)
 
 

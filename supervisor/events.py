@@ -111,7 +111,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class GiveUpStart:
-    """The node drains: a start that has not reached user code goes back to the queue."""
+    """The supervisor drains: a start that has not reached user code goes back to the queue."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ Spot = tuple[str, str | None]
 
 
 class Firings:
-    """Lives in the loop's thread; nothing fires before the node accepts work, and nothing once it drains.
+    """Lives in the loop's thread; nothing fires before the node accepts work, and nothing once the supervisor drains.
 
     Of one name and key at most one scheduled task is open: while it waits or runs, firings are skipped.
     """

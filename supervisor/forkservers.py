@@ -44,7 +44,7 @@ def attach_all(paths: Paths, hold: float, on_trouble: Callable[[int, str], None]
     """Attach to every forkserver of this node that answers, oldest first; dead ones' sockets are removed.
 
     All at once, in a part of the `hold` at most: a silent one must not cost the runs of the others. One that holds
-    its lock but does not answer, or not sensibly, is reported and left alone: see `Silent` for its end.
+    its lock but does not answer, or not sensibly, is reported and left alone: see `SilentForkservers` for its end.
     """
     numbers = _numbers(paths.runtime, "generation-*.sock")
     if not numbers:

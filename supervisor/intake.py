@@ -76,7 +76,7 @@ class Intake:
         self.is_draining = True
         early, self._early = self._early, []
         for _, settled in early:
-            settled(Refused("the node is draining and takes no new work"))
+            settled(Refused("the node is going down and takes no new work"))
 
     def submit_request(self, request: dict[str, Any], settled: RequestSettled) -> None:
         """A submission that came over the control socket."""
@@ -155,7 +155,7 @@ class Intake:
 
     def _accept(self, submission: Submission, settled: SubmissionSettled) -> None:
         if self.is_draining:
-            raise Refused("the node is draining and takes no new work")
+            raise Refused("the node is going down and takes no new work")
         if len(self._queue) >= QUEUE_LIMIT:
             raise Refused(f"queue: expected fewer than {QUEUE_LIMIT} waiting tasks on this node")
         self._outbox.make_room()

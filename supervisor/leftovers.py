@@ -12,7 +12,7 @@ from chong.supervisor.courier import Courier
 from chong.supervisor.forkservers import still_locked
 from chong.supervisor.loop import Loop
 from chong.supervisor.reconcile import Judge, new_event_id
-from chong.supervisor.recover import Findings, Scene, find_dead
+from chong.supervisor.recover import Inventory, Scene, find_dead
 from chong.supervisor.watch import Watch
 
 
@@ -32,7 +32,7 @@ class Leftovers:
         *,
         every: float,
         on_lost: Callable[[list[TaskSnapshot]], None],
-        on_dead: Callable[[Findings], None],
+        on_dead: Callable[[Inventory], None],
     ) -> None:
         self._loop = loop
         self._courier = courier

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from chong.store.alert import AlertChanges
 from chong.store.contract import TaskStore
 from chong.store.errors import Refused, StoreError
-from chong.supervisor.checks import Ownership, findings
+from chong.supervisor.checks import ConfiguredBuckets, findings
 
 QUIET_LOOKS = 2.5
 """Looks without a finding after which its alert is over: one that fails, or is late, clears nothing."""
@@ -28,7 +28,7 @@ class Monitor:
         *,
         every: float,
         orphan_after: float,
-        configured: Ownership,
+        configured: ConfiguredBuckets,
         on_changes: Callable[[AlertChanges], None],
         on_error: Callable[[Exception], None],
     ) -> None:

@@ -302,7 +302,7 @@ class Node:
     def reload(self, settled: ReloadSettled) -> None:
         """Load the task modules anew, in a generation for all runs from then on; runs under way keep theirs."""
         if self.intake.is_draining:
-            settled(Refused("the node is draining and loads no new code"))
+            settled(Refused("the node is going down and loads no new code"))
         else:
             self.processes.generations.reload(settled)
 

@@ -3,33 +3,27 @@
 Runs in the store thread. Reads, adopts, and sorts; the main loop then acts on what was found.
 """
 
-import json
 import shutil
-import signal
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
 
 from chong.store.buckets import DEFAULT_NUM_BUCKETS, BucketPolicy
 from chong.store.contract import TaskStore
 from chong.store.errors import ChongError, ConfigurationError
-from chong.store.model import HoldList, NodeRecord, Note, TaskSnapshot, TermRecord, Transition, Usage
+from chong.store.model import HoldList, NodeRecord, Note, TaskSnapshot, TermRecord, Transition
 from chong.store.pages import all_tasks
 from chong.store.query import TaskQuery
 from chong.store.states import RUNS, WAITING, Status
 from chong.supervisor.claim import claim_of
-from chong.supervisor.files import read_json
-from chong.supervisor.frames import held_back
 from chong.supervisor.namesake import is_registered, refuse_namesake
 from chong.supervisor.paths import Paths
+from chong.supervisor.remains import Remains, read_remains
 from chong.supervisor.submission import Submission
 from chong.supervisor.survivors import end_writers
-from chong.supervisor.verdict import ProcessEnd, usage_of
-from chong.worker.wire import ProtocolError, decode_up
+from chong.supervisor.verdict import ProcessEnd
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +49,7 @@ class Scene:
 
 
 @dataclass(slots=True)
-class Findings:
+class Inventory:
     """Every open task of the node, sorted by what is known of it."""
 
     num_buckets: int = 0
@@ -92,7 +86,7 @@ class Findings:
     """Attached, but somebody else spoke for it meanwhile."""
 
 
-def find(store: TaskStore, scene: Scene, on_registered: Callable[[], None] = lambda: None) -> Findings:
+def find(store: TaskStore, scene: Scene, on_registered: Callable[[], None] = lambda: None) -> Inventory:
     """First contact: announce the term, adopt what it can take over, sort the rest.
 
     Raises ConfigurationError when the deployment has another number of buckets, or the name is another living node's.
@@ -111,42 +105,42 @@ def find(store: TaskStore, scene: Scene, on_registered: Callable[[], None] = lam
         raise
 
 
-def _find_registered(store: TaskStore, scene: Scene, terms: Mapping[str, TermRecord]) -> Findings:
+def _find_registered(store: TaskStore, scene: Scene, terms: Mapping[str, TermRecord]) -> Inventory:
     # Once more: of two that start together the one that registered first has lost its row by now, or hears of it later.
     is_registered(store, scene.node.node, scene.term.term)
     # And now no `rebucket` can begin: one that ended since has another number, and saw no live node.
-    findings = Findings(num_buckets=_agree_on_buckets(store, scene))
-    parted = not BucketPolicy(findings.num_buckets).covers_all(scene.owned_buckets)
-    findings.declared = scene.owned_buckets if parted else None
-    store.declare_buckets(scene.node.node, findings.declared)
-    if findings.declared:
-        findings.rivals = _rivals(store, scene.node.node, findings.declared)
+    inventory = Inventory(num_buckets=_agree_on_buckets(store, scene))
+    parted = not BucketPolicy(inventory.num_buckets).covers_all(scene.owned_buckets)
+    inventory.declared = scene.owned_buckets if parted else None
+    store.declare_buckets(scene.node.node, inventory.declared)
+    if inventory.declared:
+        inventory.rivals = _rivals(store, scene.node.node, inventory.declared)
     # Behind the registration: whoever places a hold now waits for our word that we keep to it.
-    findings.holds = store.holds()
+    inventory.holds = store.holds()
     open_here = TaskQuery(node=scene.node.node, statuses=RUNS | WAITING)
     tasks = {task.id: task for task in all_tasks(store, open_here)}
     runs = [task for task in tasks.values() if task.status in RUNS]
-    _sort_runs(store, scene, findings, runs, terms)
-    _end_survivors(scene, findings)
-    _sort_waiting(scene, findings, [task for task in tasks.values() if task.status in WAITING])
-    _sort_attached(store, scene, findings, {task.run for task, _ in findings.running})
-    _sort_accepted(store, scene, findings, tasks)
+    _sort_runs(store, scene, inventory, runs, terms)
+    _end_survivors(scene, inventory)
+    _sort_waiting(scene, inventory, [task for task in tasks.values() if task.status in WAITING])
+    _sort_attached(store, scene, inventory, {task.run for task, _ in inventory.running})
+    _sort_accepted(store, scene, inventory, tasks)
     _clear_runs(store, scene, {task.run for task in runs})
-    return findings
+    return inventory
 
 
-def find_dead(store: TaskStore, scene: Scene, doubtful: frozenset[str]) -> Findings:
+def find_dead(store: TaskStore, scene: Scene, doubtful: frozenset[str]) -> Inventory:
     """Once the silent forkservers of the scene are gone: what that proves of the runs that were doubtful for them."""
-    findings = Findings()
+    inventory = Inventory()
     terms = {record.term: record for record in store.terms(scene.node.node)}
     runs = list(all_tasks(store, TaskQuery(ids=doubtful, node=scene.node.node, statuses=RUNS)))
-    _sort_runs(store, replace(scene, silent=frozenset()), findings, runs, terms)
-    _end_survivors(scene, findings)
-    return findings
+    _sort_runs(store, replace(scene, silent=frozenset()), inventory, runs, terms)
+    _end_survivors(scene, inventory)
+    return inventory
 
 
-def _end_survivors(scene: Scene, findings: Findings) -> None:
-    findings.survivors = end_writers(scene.paths.log_of(task.run) for task in findings.dead)
+def _end_survivors(scene: Scene, inventory: Inventory) -> None:
+    inventory.survivors = end_writers(scene.paths.log_of(task.run) for task in inventory.dead)
 
 
 def _agree_on_buckets(store: TaskStore, scene: Scene) -> int:
@@ -173,7 +167,7 @@ def _rivals(store: TaskStore, ours: str, owned: frozenset[int]) -> dict[str, fro
 def _sort_runs(
     store: TaskStore,
     scene: Scene,
-    findings: Findings,
+    inventory: Inventory,
     runs: list[TaskSnapshot],
     terms: Mapping[str, TermRecord],
 ) -> None:
@@ -185,16 +179,16 @@ def _sort_runs(
         if task.run in scene.attached or task.id in answered or is_proven_dead(terms.get(owner), scene):
             by_owner.setdefault(owner, []).append(task)
         else:
-            findings.doubtful.append(task)
+            inventory.doubtful.append(task)
     for owner, tasks in by_owner.items():
         adopted = store.adopt(owner, scene.term.term, [t.id for t in tasks], scene.ttl, f"adopt.{uuid.uuid4().hex}")
         for task in adopted:
             if task.run in scene.attached:
-                findings.running.append((task, running_seconds(store.history(task.id), datetime.now(UTC))))
+                inventory.running.append((task, running_seconds(store.history(task.id), datetime.now(UTC))))
             elif task.started_at is None and task.id in answered:
-                findings.unforked.append((task, answered[task.id]))
+                inventory.unforked.append((task, answered[task.id]))
             else:
-                findings.dead.append(task)
+                inventory.dead.append(task)
 
 
 def _answered_by(store: TaskStore, scene: Scene, task: TaskSnapshot) -> int | None:
@@ -215,32 +209,32 @@ def is_proven_dead(holder: TermRecord | None, scene: Scene) -> bool:
     return (holder.node_id, holder.boot_id, holder.lock_inode) == (ours.node_id, ours.boot_id, ours.lock_inode)
 
 
-def _sort_waiting(scene: Scene, findings: Findings, waiting: list[TaskSnapshot]) -> None:
+def _sort_waiting(scene: Scene, inventory: Inventory, waiting: list[TaskSnapshot]) -> None:
     for task in sorted(waiting, key=lambda task: (task.created_at, task.id)):  # as old as they were accepted
-        (findings.waiting if task.id in scene.accepted else findings.spoolless).append(task)
+        (inventory.waiting if task.id in scene.accepted else inventory.spoolless).append(task)
 
 
-def _sort_attached(store: TaskStore, scene: Scene, findings: Findings, adopted: set[str]) -> None:
+def _sort_attached(store: TaskStore, scene: Scene, inventory: Inventory, adopted: set[str]) -> None:
     for run in scene.attached - adopted:
         task_id = run.rpartition(".")[0]
         if any(transition.event_id == f"{run}.exit" for transition in store.history(task_id)):
-            findings.stored_runs.append(run)
+            inventory.stored_runs.append(run)
         else:
-            findings.foreign_runs.append((run, store.get(task_id)))
+            inventory.foreign_runs.append((run, store.get(task_id)))
 
 
-def _sort_accepted(store: TaskStore, scene: Scene, findings: Findings, tasks: Mapping[str, TaskSnapshot]) -> None:
+def _sort_accepted(store: TaskStore, scene: Scene, inventory: Inventory, tasks: Mapping[str, TaskSnapshot]) -> None:
     absent = {task_id: submission for task_id, submission in scene.accepted.items() if task_id not in tasks}
     known = {task.id: task for task in all_tasks(store, TaskQuery(ids=frozenset(absent)))} if absent else {}
     for task_id, submission in absent.items():
         found = known.get(task_id)
         has_begun = scene.paths.log_of(f"{task_id}.1").exists()
         if found is None and (task_id in scene.stored or has_begun):
-            findings.forgotten.append(task_id)  # it would run a second time, or although it was called `lost`
+            inventory.forgotten.append(task_id)  # it would run a second time, or although it was called `lost`
         elif found is None:
-            findings.unsaved.append(submission)
+            inventory.unsaved.append(submission)
         elif found.status.is_final:
-            findings.ended.append(found)
+            inventory.ended.append(found)
 
 
 def _clear_runs(store: TaskStore, scene: Scene, open_runs: set[str]) -> None:
@@ -259,7 +253,7 @@ def _clear_runs(store: TaskStore, scene: Scene, open_runs: set[str]) -> None:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _late(task: TaskSnapshot, actor: str, remains: "Remains") -> Note:
+def _late(task: TaskSnapshot, actor: str, remains: Remains) -> Note:
     said = "a result" if any(b'"result"' in frame for frame in remains.frames) else "no result"
     how = ProcessEnd(remains.code, remains.signal).describe()
     return Note(
@@ -286,51 +280,3 @@ def running_seconds(history: list[Transition], now: datetime) -> float:
         elif since is None and runs_on:
             since = transition.at
     return used + ((now - since).total_seconds() if since is not None else 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Remains:
-    """What a forkserver left of a run when nobody came: how it ended, its unread frames, its memo."""
-
-    code: int | None
-    signal: int | None
-    at: datetime
-    frames: tuple[bytes, ...]
-    memo: Any = None
-    usage: Usage | None = None
-    oom: bool = False
-
-    @property
-    def was_ended(self) -> bool:
-        """Whether the forkserver's own ladder may have ended it; else it went by itself meanwhile."""
-        return self.code is None and not self.oom and self.signal in {None, signal.SIGTERM, signal.SIGKILL}
-
-
-def _newer(data: bytes | None, frames: tuple[bytes, ...]) -> tuple[bytes, ...]:
-    """What was held back, unless it left after all."""
-    try:
-        if data is None or decode_up(data).number <= max((decode_up(frame).number for frame in frames), default=0):
-            return ()
-    except ProtocolError:
-        return ()  # junk: what else remains decides
-    return (data,)
-
-
-def read_remains(run_dir: Path) -> Remains | None:
-    """None when there are none, or when they cannot be read: then the outcome stays unknown."""
-    try:
-        content: Any = read_json(run_dir / "remains.json")
-        frames = tuple(json.dumps(frame, ensure_ascii=False).encode() for frame in content["frames"])
-        frames += _newer(held_back(run_dir), frames)
-        at = datetime.fromtimestamp(content["at"], UTC)
-        return Remains(
-            content["code"],
-            content["signal"],
-            at,
-            frames,
-            content.get("memo"),
-            usage_of(content),
-            content.get("oom") is True,
-        )
-    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        return None

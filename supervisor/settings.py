@@ -7,7 +7,7 @@ from typing import Any
 
 from chong.store.buckets import DEFAULT_NUM_BUCKETS, BucketPolicy
 from chong.store.errors import ConfigurationError
-from chong.supervisor.checks import Ownership
+from chong.supervisor.checks import ConfiguredBuckets
 from chong.supervisor.files import check_plain, make_private
 from chong.supervisor.keys import DEFAULTS, FIELDS, Key
 from chong.supervisor.paths import Paths, default_node, default_runtime_dir, default_state_dir
@@ -48,7 +48,7 @@ class Settings:
     alert_command: str | None = DEFAULTS["alert_command"]
     alert_seconds: float = DEFAULTS["alert_seconds"]
     orphan_after: float = DEFAULTS["orphan_after"]
-    configured: Ownership = field(default_factory=dict)
+    configured: ConfiguredBuckets = field(default_factory=dict)
     state_dir: Path | None = DEFAULTS["state_dir"]
     runtime_dir: Path | None = DEFAULTS["runtime_dir"]
 

@@ -12,7 +12,7 @@ from chong.supervisor.survivors import end_writers
 LOOK = 0.5
 
 
-class Silent:
+class SilentForkservers:
     """Kills those of `numbers` that have not gone after `seconds`, which is what their own hold and ladder take.
 
     With a forkserver goes the last end of its workers' leash, so the kernel ends them: before a judge may call their

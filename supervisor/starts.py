@@ -48,7 +48,7 @@ def start_stored(step: Step) -> None:
     if _stopped_unforked(step):
         return
     if step.state.given_up:
-        _back_to_queue(step, "drained before it was forked", delay=0.0)
+        _back_to_queue(step, "the supervisor drained before it was forked", delay=0.0)
     else:
         step.know(phase=Phase.SPAWNING)
         step.do(e.Spawn(), e.Arm(e.TimerName.START, step.state.options.start_timeout))

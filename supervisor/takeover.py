@@ -16,7 +16,8 @@ from chong.supervisor.memo import options_of
 from chong.supervisor.node import Node
 from chong.supervisor.paths import Paths
 from chong.supervisor.reconcile import Judge
-from chong.supervisor.recover import Findings, Remains, Scene, read_remains
+from chong.supervisor.recover import Inventory, Scene
+from chong.supervisor.remains import Remains, read_remains
 from chong.supervisor.task_state import Phase, TaskState
 from chong.supervisor.verdict import ORPHANED, ProcessEnd
 from chong.worker.wire import ProtocolError, Up, decode_up
@@ -37,43 +38,43 @@ class Takeover:
         self._paths = paths
         self._memos = memos
 
-    def carry_out(self, findings: Findings, node: Node) -> None:
+    def carry_out(self, inventory: Inventory, node: Node) -> None:
         """Take everything in, in the main loop's thread: runs first, so that their frames are read at once."""
-        for task, used in findings.running:
+        for task, used in inventory.running:
             self._go_on(node, task, used)
-        for run in findings.stored_runs:
+        for run in inventory.stored_runs:
             node.release(run)
-        for run, found in findings.foreign_runs:
+        for run, found in inventory.foreign_runs:
             self._end_foreign(node, run, found)
-        for task, generation in findings.unforked:
+        for task, generation in inventory.unforked:
             _take_in(node, *self.unforked(task, generation))
-        self.bury(findings, node)
-        for task in findings.spoolless:
+        self.bury(inventory, node)
+        for task in inventory.spoolless:
             _take_in(node, self.state(task), [(e.SpoolGone(SPOOL_GONE), f"{task.id}.spoolless", datetime.now(UTC))])
-        for task in findings.waiting:
+        for task in inventory.waiting:
             self._wait_on(node, task)
-        for task in findings.ended:
+        for task in inventory.ended:
             node.drop(task)
-        for task_id in findings.forgotten:
+        for task_id in inventory.forgotten:
             node.complain_of_store(task_id)
 
-    def bury(self, findings: Findings, node: Node) -> None:
+    def bury(self, inventory: Inventory, node: Node) -> None:
         """Take in the runs that are proven dead."""
-        for pid in findings.survivors:
+        for pid in inventory.survivors:
             node.complain_of_survivor(pid)
-        for task in findings.dead:
+        for task in inventory.dead:
             if (text := self.left_state(task)) is not None:
                 node.tasks.keep_state(task.id, text)
             self._bury(node, task)
 
-    def judge_later(self, findings: Findings, scene: Scene, judge: Judge, node: Node, *, every: float) -> None:
+    def judge_later(self, inventory: Inventory, scene: Scene, judge: Judge, node: Node, *, every: float) -> None:
         """Watch the leases of the doubtful ones in the background, and the forkservers that may still hold them."""
         Leftovers(
             node.loop,
             node.courier,
             judge,
             scene,
-            frozenset(task.id for task in findings.doubtful),
+            frozenset(task.id for task in inventory.doubtful),
             every=every,
             on_lost=node.judged_lost,
             on_dead=partial(self.bury, node=node),

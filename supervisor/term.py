@@ -28,11 +28,11 @@ from chong.supervisor.mainthread import MainThread
 from chong.supervisor.operations import Operations
 from chong.supervisor.parts import Parts
 from chong.supervisor.reconcile import Judge
-from chong.supervisor.recover import Findings, Scene, find
+from chong.supervisor.recover import Inventory, Scene, find
 from chong.supervisor.recurring import Recurring
 from chong.supervisor.registration import Registration
 from chong.supervisor.settings import Settings
-from chong.supervisor.silent import Silent
+from chong.supervisor.silent import SilentForkservers
 from chong.supervisor.takeover import Takeover
 from chong.supervisor.ticker import Ticker
 
@@ -141,7 +141,7 @@ class Term:
         """Before and without any contact with the store: what is stuck must not live on for want of it."""
         if scene.silent:
             settings = self._settings
-            silent = Silent(settings.paths, scene.silent, settings.hold + settings.ladder, self._tell_stuck)
+            silent = SilentForkservers(settings.paths, scene.silent, settings.hold + settings.ladder, self._tell_stuck)
             watching = Ticker("chong-silent", silent.look, on_fault=self.loop.fail)
             self._close_in_time(watching.close)
             watching.start()
@@ -173,7 +173,7 @@ class Term:
     def _contact(self, scene: Scene) -> None:
         """In the store's thread: the term's first contact; tried until it succeeds."""
         try:
-            findings = find(self._store, scene, self._registration.registered)
+            inventory = find(self._store, scene, self._registration.registered)
         except RightsMissing as error:  # never given, as far as this term knows: nobody would see that it waits
             self.loop.call(partial(self._meet, ConfigurationError(str(error))))
         except StoreUnavailable as error:
@@ -181,31 +181,31 @@ class Term:
         except BaseException as error:  # noqa: BLE001 - it makes the term impossible, whatever it is
             self.loop.call(partial(self._meet, error))
         else:
-            self.loop.call(partial(self._store_met, scene, findings))
+            self.loop.call(partial(self._store_met, scene, inventory))
 
     def _store_not_met(self, scene: Scene, error: StoreUnavailable) -> None:
         self._waiting.again(error)
         self._meet(None)
         self.loop.later(CONTACT_RETRY, partial(self._parts.courier.do, partial(self._contact, scene)))
 
-    def _store_met(self, scene: Scene, findings: Findings) -> None:
+    def _store_met(self, scene: Scene, inventory: Inventory) -> None:
         if self._is_ending:
             return  # too late to take anything over
         self._waiting.end()
-        self.node.adopt_buckets(findings.num_buckets)
-        self._parts.shared_holds.take(findings.holds)
-        self._takeover.carry_out(findings, self.node)
+        self.node.adopt_buckets(inventory.num_buckets)
+        self._parts.shared_holds.take(inventory.holds)
+        self._takeover.carry_out(inventory, self.node)
         self._parts.processes.generations.replace_old()
-        self._registration.begin(findings.declared)
-        for node, shared in findings.rivals.items():
+        self._registration.begin(inventory.declared)
+        for node, shared in inventory.rivals.items():
             self._log.error("buckets_declared_twice", by=node, buckets=format_buckets(shared))
         judge = Judge(self._store, self.name)
-        self._takeover.judge_later(findings, scene, judge, self.node, every=min(1.0, self._settings.renewal))
+        self._takeover.judge_later(inventory, scene, judge, self.node, every=min(1.0, self._settings.renewal))
         self._last.callback(self.tickers.hook.close)
         for ticker in self.tickers.all:
             self._close_in_time(ticker.close)
             ticker.start()
-        self.node.begin_accepting(findings.unsaved)
+        self.node.begin_accepting(inventory.unsaved)
         self._has_met = True
         self._meet(None)
 

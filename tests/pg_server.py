@@ -1,4 +1,4 @@
-"""A real PostgreSQL server of the tests' own, from the programs that a wheel carries."""
+"""A real PostgreSQL server of the tests' own, and of a demo's, from the programs that a wheel carries."""
 
 import importlib.util
 import itertools
@@ -34,10 +34,16 @@ DIE_WITH_PARENT = ("setpriv", "--pdeathsig", "QUIT")
 
 
 class Server:
-    """A cluster in a directory of its own; `host` is where it listens beside its socket."""
+    """A cluster in a directory of its own, made here or by the caller; `host` is where it listens beside its socket."""
 
-    def __init__(self, version: int = 18, settings: Mapping[str, str] | None = None, host: str = "") -> None:
-        self.root = Path(tempfile.mkdtemp(prefix="chong-pg-", dir="/tmp"))
+    def __init__(
+        self,
+        version: int = 18,
+        settings: Mapping[str, str] | None = None,
+        host: str = "",
+        root: Path | None = None,
+    ) -> None:
+        self.root = root or Path(tempfile.mkdtemp(prefix="chong-pg-", dir="/tmp"))
         self.data = self.root / "data"
         # A socket lies in a directory of its own; other servers may listen on this machine.
         self.port = free_port(host) if host else 5432

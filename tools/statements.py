@@ -16,7 +16,6 @@ from chong.store import postgres_session
 
 _NOT_EXPLAINABLE = ("SET", "LOCK", "SELECT set_config(", "SELECT\n    set_config(")
 _SKIPPED_NODES = {"Result", "Subquery Scan", "ProjectSet", "Materialize", "Hash", "Sort", "Memoize", "LockRows"}
-_SCANS = "Scan"
 
 
 @dataclass(frozen=True)
@@ -32,11 +31,6 @@ class Statement:
     milliseconds: float = 0.0
     cpu_milliseconds: float = 0.0
     buffers: int = 0
-
-    @property
-    def scans(self) -> list[str]:
-        """The nodes that read a table, such as `Index Scan tasks_by_name`."""
-        return [_named(node) for node in _nodes(self.plan) if str(node["Node Type"]).endswith(_SCANS)]
 
     @property
     def whole_tables(self) -> set[str]:

@@ -16,12 +16,12 @@ def write_remains(runs: str, held: Held) -> None:
 
     What is no message stands among them as a text, which is no frame either: it fails the run, as on the wire.
     """
-    remains = {"run": held.run, "memo": held.memo, **held.end(), "frames": _drain(held.channel)}
+    remains = {"run": held.run, "memo": held.memo, **held.end(), "frames": _unread_frames(held.channel)}
     data = encode_plain(remains).encode("utf-8", "backslashreplace")
     write_file(f"{runs}/{held.run}/remains.json", data)
 
 
-def _drain(channel: int) -> list[dict[str, Any] | str]:
+def _unread_frames(channel: int) -> list[dict[str, Any] | str]:
     frames: list[dict[str, Any] | str] = []
     sock = open_channel(channel)
     try:

@@ -124,12 +124,8 @@ def decode(data: bytes) -> dict[str, Any]:
     return message
 
 
-def encode_up(kind: Up, number: int, at: float, **body: Any) -> bytes:
-    return encode({"kind": kind, "n": number, "at": at, **body})
-
-
 def embed_up(kind: Up, number: int, at: float, texts: dict[str, str]) -> bytes:
-    """As `encode_up`, of fields that are JSON already: a value is encoded once, where it was checked."""
+    """A worker's message of fields that are JSON already: a value is encoded once, where it was checked."""
     fields = "".join(f',"{name}":{text}' for name, text in texts.items())
     data = f'{{"kind":"{kind}","n":{number},"at":{at!r}{fields}}}'.encode()
     if len(data) > FRAME_LIMIT:

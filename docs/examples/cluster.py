@@ -16,11 +16,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tests"))
+
 import psutil
+from pg_server import Server
 
 from chong.store.buckets import BucketPolicy, parse_buckets
 from docs.examples.cluster_tasks import CITIES
-from docs.examples.postgres import Postgres
 from docs.examples.shell import Shell, UnexpectedError, expect, expect_in, interrupt_by_signals, say, wait_until
 
 OWNED = {"north": "0-15", "south": "16-31", "west": "32-63"}
@@ -288,10 +290,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="chong-cluster-", ignore_cleanup_errors=True) as directory:
         place = Path(directory)
         place.chmod(0o711)  # the server may have to run as another user
-        server = Postgres(place / "postgres")
+        root = place / "postgres"
+        root.mkdir(mode=0o700)
+        server = Server(root=root)
         shell = Shell(CHONG_DB=server.address, CHONG_STATE_DIR=str(place / "outside"), **SHORT)
         try:
             server.start()
+            say("# A PostgreSQL server listens in this directory; it lives as long as the demo.")
             Cluster(shell, place).run()
             server.stop()
             wait_until("every process is gone", lambda: not shell.processes(), 10)

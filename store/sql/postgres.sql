@@ -529,9 +529,11 @@ WITH task AS (
     FROM tasks WHERE id = :task_id::uuid FOR SHARE
 ),
 asked AS (
-    INSERT INTO commands (id, task_id, node, action, issued_by, issued_at, reason, finished_at, outcome, detail)
+    INSERT INTO commands (
+        id, task_id, node, action, issued_by, issued_at, reason, stored_at, finished_at, outcome, detail
+    )
     SELECT
-        :id, task.id, task.node, :action, :issued_by, :issued_at, :reason,
+        :id, task.id, task.node, :action, :issued_by, :issued_at, :reason, {now},
         CASE WHEN task.ended IS NOT NULL THEN {now} END,
         CASE WHEN task.ended IS NOT NULL THEN 'too_late' END,
         'the task is ' || task.ended
@@ -554,7 +556,8 @@ claimed AS (
     FROM free WHERE c.id = free.id
     RETURNING c.*
 )
-SELECT id, task_id, action, issued_by, issued_at, reason, claimed_by, claimed_until, finished_at, outcome, detail
+SELECT
+    id, task_id, action, issued_by, issued_at, reason, stored_at, claimed_by, claimed_until, finished_at, outcome, detail
 FROM claimed ORDER BY issued_at, id
 
 -- name: complete_command
@@ -569,12 +572,14 @@ WHERE id = :id AND finished_at IS NULL
 
 -- name: commands
 -- A task's requests, oldest first.
-SELECT id, task_id, action, issued_by, issued_at, reason, claimed_by, claimed_until, finished_at, outcome, detail
+SELECT
+    id, task_id, action, issued_by, issued_at, reason, stored_at, claimed_by, claimed_until, finished_at, outcome, detail
 FROM commands WHERE task_id = :id::uuid ORDER BY issued_at, id
 
 -- name: commands_many
 -- The requests for the tasks of a list.
-SELECT id, task_id, action, issued_by, issued_at, reason, claimed_by, claimed_until, finished_at, outcome, detail
+SELECT
+    id, task_id, action, issued_by, issued_at, reason, stored_at, claimed_by, claimed_until, finished_at, outcome, detail
 FROM commands WHERE task_id = ANY(:ids::uuid[]) ORDER BY issued_at, id
 
 -- name: claim_firing
@@ -665,6 +670,10 @@ WHERE :node::text IS NULL OR node = :node::text ORDER BY node, name
 -- name: deployment
 -- What all nodes agree on.
 SELECT num_buckets, schema_version, oldest_code FROM deployment
+
+-- name: deployment_versions
+-- What says whether this code can use the tables.
+SELECT schema_version, oldest_code FROM deployment
 
 -- name: deployment_create
 -- The one row that says what all nodes agree on; what newer code has said stands.
@@ -832,9 +841,10 @@ GROUP BY t.node, t.bucket, t.name, t.status
 ORDER BY t.node COLLATE "C", t.bucket NULLS FIRST, t.name COLLATE "C", t.status COLLATE "C"
 
 -- name: survey_commands
--- Requests that nobody holds, by node, with the oldest.
+-- Requests that nobody holds, by node, with the oldest. An older version does not say when it stored one.
 SELECT
-    node, count(*) AS commands, min(issued_at) AS since, (array_agg(task_id ORDER BY issued_at, id))[1] AS task_id
+    node, count(*) AS commands, min(coalesce(stored_at, issued_at)) AS since,
+    (array_agg(task_id ORDER BY coalesce(stored_at, issued_at), id))[1] AS task_id
 FROM commands
 WHERE finished_at IS NULL
     AND (claimed_until IS NULL OR claimed_until < {now} OR claimed_until > {now} + claim_ttl)

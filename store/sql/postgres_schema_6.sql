@@ -11,3 +11,6 @@ CREATE TABLE renewals (
     ttl interval NOT NULL,
     number integer NOT NULL
 ) WITH (fillfactor = 50);
+
+-- When a command was stored, by the store's clock; the time it was issued is by somebody else's.
+ALTER TABLE commands ADD COLUMN stored_at timestamptz;

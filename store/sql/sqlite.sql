@@ -338,9 +338,9 @@ WHERE event_id = :event_id AND target = :lost AND task_id IN (SELECT value FROM 
 
 -- name: submit_command
 -- A request for a task that exists; one for a task that has ended is closed at once.
-INSERT INTO commands (id, task_id, node, action, issued_by, issued_at, reason, finished_at, outcome, detail)
+INSERT INTO commands (id, task_id, node, action, issued_by, issued_at, reason, stored_at, finished_at, outcome, detail)
 SELECT
-    :id, t.id, t.node, :action, :issued_by, :issued_at, :reason,
+    :id, t.id, t.node, :action, :issued_by, :issued_at, :reason, :now,
     CASE WHEN t.status IN ({final}) THEN :now END,
     CASE WHEN t.status IN ({final}) THEN 'too_late' END,
     CASE WHEN t.status IN ({final}) THEN 'the task is ' || t.status END
@@ -364,7 +364,8 @@ WHERE id IN (SELECT value FROM json_each(:ids))
 
 -- name: claim_commands_read
 -- The requests of a list, oldest first.
-SELECT id, task_id, action, issued_by, issued_at, reason, claimed_by, claimed_until, finished_at, outcome, detail
+SELECT
+    id, task_id, action, issued_by, issued_at, reason, stored_at, claimed_by, claimed_until, finished_at, outcome, detail
 FROM commands WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY issued_at, id
 
 -- name: complete_command
@@ -379,12 +380,14 @@ WHERE id = :id AND finished_at IS NULL
 
 -- name: commands
 -- A task's requests, oldest first.
-SELECT id, task_id, action, issued_by, issued_at, reason, claimed_by, claimed_until, finished_at, outcome, detail
+SELECT
+    id, task_id, action, issued_by, issued_at, reason, stored_at, claimed_by, claimed_until, finished_at, outcome, detail
 FROM commands WHERE task_id = :id ORDER BY issued_at, id
 
 -- name: commands_many
 -- The requests for the tasks of a list.
-SELECT id, task_id, action, issued_by, issued_at, reason, claimed_by, claimed_until, finished_at, outcome, detail
+SELECT
+    id, task_id, action, issued_by, issued_at, reason, stored_at, claimed_by, claimed_until, finished_at, outcome, detail
 FROM commands WHERE task_id IN (SELECT value FROM json_each(:ids)) ORDER BY issued_at, id
 
 -- name: claim_firing
@@ -469,6 +472,11 @@ SELECT node, name, module, options, error, hold FROM catalogue WHERE :node IS NU
 -- name: deployment
 -- What all nodes agree on.
 SELECT num_buckets, schema_version, oldest_code FROM deployment
+
+-- name: deployment_upgrade
+-- The tables are of a later version now; what newer code has said stands.
+UPDATE deployment SET schema_version = :schema_version, oldest_code = max(oldest_code, :oldest_code)
+WHERE schema_version < :schema_version
 
 -- name: deployment_create
 -- The one row that says what all nodes agree on.
@@ -624,8 +632,8 @@ FROM (
 GROUP BY node, bucket, name, status ORDER BY node, bucket, name, status
 
 -- name: survey_commands
--- Requests that nobody holds, by node, with the oldest.
-SELECT node, count(*) AS commands, min(issued_at) AS since, task_id
+-- Requests that nobody holds, by node, with the oldest. An older version does not say when it stored one.
+SELECT node, count(*) AS commands, min(coalesce(stored_at, issued_at)) AS since, task_id
 FROM commands
 WHERE finished_at IS NULL AND (claimed_until IS NULL OR claimed_until < :now OR claimed_until > :now + claim_ttl)
 GROUP BY node ORDER BY node

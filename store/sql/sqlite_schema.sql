@@ -107,6 +107,7 @@ CREATE TABLE IF NOT EXISTS commands (
     issued_by TEXT NOT NULL,
     issued_at INTEGER NOT NULL,
     reason TEXT,
+    stored_at INTEGER,
     claimed_by TEXT,
     claimed_until INTEGER,
     claim_ttl INTEGER,

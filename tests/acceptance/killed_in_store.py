@@ -1,8 +1,8 @@
 """`chong-supervisor` that is killed in its nth call of a method of its store: run as a script.
 
 Its arguments are the method, the number, the moment, and the whole command that it takes the place of. The moment is
-`before` the call, `after` it, or `during` it: some random instant while the server works on it. With `won` it is after
-the nth call that was granted.
+`before` the call, `after` it, or `during` it: an instant while the server works on it that method and number decide, so
+that a failure is repeated by its arguments. With `won` it is after the nth call that was granted.
 """
 
 import os
@@ -23,6 +23,7 @@ method, number, moment = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 module = sys.argv.index("-m") + 1
 calls = count(1)
 LONGEST = 0.01
+DICE = random.Random(f"{method} {number}")
 
 
 def die() -> None:
@@ -30,7 +31,7 @@ def die() -> None:
 
 
 def die_soon() -> None:
-    time.sleep(random.uniform(0, LONGEST))
+    time.sleep(DICE.uniform(0, LONGEST))
     die()
 
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cli_world import S, World, clean_environment
 
+from chong.cli.times import stamp
 from chong.store.model import Beat, CatalogueEntry, Failure, FailureKind, Note, Progress, TaskSnapshot, Usage
 from chong.supervisor.identity import pin_identity
 
@@ -137,7 +138,8 @@ def test_show_tells_all(world: World, chong):
     assert chong("pause", running.id, "--as", "eve", "--reason", "lunch").code == 0
     world.store.touch("node-a.1", [Beat(running.id, usage=Usage(1.5, 2 << 20, 3 << 20))])
     text = chong("show", running.id).out
-    assert "by eve (lunch): not yet taken up" in text
+    (command,) = world.store.commands(running.id)
+    assert f"{stamp(command.issued_at)} (stored {stamp(command.stored_at)}) by eve (lunch): not yet taken up" in text
     assert "1.5 s CPU, 2.0 MiB in memory now, 3.0 MiB at most" in text
     failed = chong("show", world.add(status=S.FAILED).id).out
     assert "    Traceback:\n      boom\n" in failed

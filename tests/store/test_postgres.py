@@ -45,6 +45,7 @@ TO_SCHEMA_4 = (
     "DROP TABLE rebucketings, renewals",
     "DROP INDEX leases_by_term",
     "ALTER TABLE leases DROP COLUMN follows",
+    "ALTER TABLE commands DROP COLUMN stored_at",
     "UPDATE deployment SET schema_version = 4, oldest_code = 1",
 )
 
@@ -339,9 +340,10 @@ class TestTables:
         finally:
             databases.drop(name)
 
-    def test_several_supervisors_may_start_on_an_empty_database(self, databases: Databases):
-        """One makes the tables, the others find them."""
-        name = databases.new("template1")
+    @pytest.mark.parametrize("standing", ["empty", "older"])
+    def test_several_supervisors_may_start_at_once(self, databases: Databases, standing: str):
+        """One makes or upgrades the tables, the others find them."""
+        name = databases.new("template1" if standing == "empty" else None)
         faults: list[BaseException] = []
 
         def start() -> None:
@@ -351,6 +353,8 @@ class TestTables:
                 faults.append(fault)
 
         try:
+            if standing == "older":
+                databases.execute(*TO_SCHEMA_4, database=name)
             threads = [threading.Thread(target=start) for _ in range(6)]
             for thread in threads:
                 thread.start()
@@ -365,6 +369,7 @@ class TestTables:
     def test_older_tables_get_what_is_new(self, store, database):
         """By whoever may make tables; who only looks is told to wait for that, and the tasks stay as they were."""
         run = read(store, stored_run(store))
+        store.submit_command(request(1, run))
         execute(database, *TO_SCHEMA_4)
         assert f"has schema 4, this code needs {SCHEMA_VERSION}: run `chong migrate`" in refusal(database, create=False)
         for number in (1, 2):
@@ -373,6 +378,7 @@ class TestTables:
                 assert upgraded.rebucketings() == []
                 assert upgraded.renew(TERM, [run.id], TTL) == set()
                 assert [lease.renewals for lease in upgraded.leases()] == [number]
+                assert upgraded.commands(run.id) == [request(1, run)]
                 assert upgraded.deployment().schema_version == SCHEMA_VERSION
             run = read(store, run)
 

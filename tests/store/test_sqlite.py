@@ -3,7 +3,7 @@
 import contextlib
 import gc
 import multiprocessing
-import os
+import random
 import sqlite3
 import threading
 import time
@@ -28,6 +28,7 @@ from chong.store.specimens import (
     node_record,
     queued,
     read,
+    request,
     stored_queued,
     stored_run,
     task_id,
@@ -260,6 +261,7 @@ class TestFile:
         """An upgraded node finds its old tasks, and says what the old code could not."""
         with SqliteTaskStore(path) as store:
             run = stored_run(store)
+            store.submit_command(request(1, run))
         changed(
             path,
             "ALTER TABLE nodes DROP COLUMN containment",
@@ -269,6 +271,7 @@ class TestFile:
             "ALTER TABLE nodes DROP COLUMN holds_seen",
             "DROP TABLE holds",
             "ALTER TABLE nodes DROP COLUMN clock_ahead",
+            "ALTER TABLE commands DROP COLUMN stored_at",
             "DROP TABLE alerts",
             "DROP TABLE rebucketings",
             "DROP INDEX firings_by_claim",
@@ -277,6 +280,7 @@ class TestFile:
         for _ in range(2):
             with SqliteTaskStore(path, create=False) as store:
                 assert read(store, run).version == run.version
+                assert store.commands(run.id) == [request(1, run)]
                 store.register_term(term_record(), node_record(containment="cgroup"))
                 assert [(node.containment, node.ended_at) for node in store.nodes()] == [("cgroup", None)]
                 store.report_clock(TERM, timedelta(seconds=1))
@@ -324,7 +328,7 @@ class TestFile:
         with SqliteTaskStore(path) as store:
             stored_queued(store)
         whole = path.read_bytes()
-        path.write_bytes(whole[:4096] + os.urandom(len(whole) - 4096))
+        path.write_bytes(whole[:4096] + random.Random(7).randbytes(len(whole) - 4096))
         with pytest.raises(ChongError) as refused, SqliteTaskStore(path) as store:
             store.query(TaskQuery())
         assert "\n" not in str(refused.value)

@@ -31,7 +31,6 @@ class Worker:
     attempt: int
     is_shut: bool = False
     is_killed: bool = False
-    is_group: bool = False
     is_frozen: bool = False
     went: bool = False
     ran: bool = False

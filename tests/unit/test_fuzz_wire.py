@@ -2,13 +2,20 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chong.supervisor.frames import interpret, state_of, time_of
+from chong.worker.plain import encode_plain
 from chong.worker.result import encode_state
-from chong.worker.wire import Down, ProtocolError, Up, decode, decode_down, decode_up, encode_down, encode_up
+from chong.worker.wire import Down, ProtocolError, Up, decode, decode_down, decode_up, embed_up, encode_down
+
+
+def encode_up(kind: Up, number: int, at: float, **body: Any) -> bytes:
+    return embed_up(kind, number, at, {name: encode_plain(value) for name, value in body.items()})
+
 
 FAILURE = {"kind": "exception", "cause": "ValueError", "message": "no", "traceback": "Traceback …"}
 UP = [

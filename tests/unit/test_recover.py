@@ -35,15 +35,14 @@ from chong.store.states import Status
 from chong.supervisor.claim import claim_id, claim_of
 from chong.supervisor.paths import Paths
 from chong.supervisor.recover import (
-    Findings,
-    Remains,
+    Inventory,
     Scene,
     find,
     find_dead,
     is_proven_dead,
-    read_remains,
     running_seconds,
 )
+from chong.supervisor.remains import Remains, read_remains
 from chong.supervisor.submission import Submission
 
 CLAIMANT = "tester"
@@ -124,7 +123,7 @@ def submission_of(task):
 
 def found(findings):
     """The names of the lists that are not empty."""
-    parts = ((name, getattr(findings, name)) for name in Findings.__dataclass_fields__)
+    parts = ((name, getattr(findings, name)) for name in Inventory.__dataclass_fields__)
     return {name for name, part in parts if isinstance(part, list) and part}
 
 

@@ -51,8 +51,8 @@ FROM made CROSS JOIN (
 ) AS step (version, source, target, later);
 
 -- One task in a hundred was once asked to stop.
-INSERT INTO commands (id, task_id, node, action, issued_by, issued_at, claimed_by, finished_at, outcome)
-SELECT id::text, id, 'node-' || bucket / 8, 'stop', 'bench', created_at, 'node-0.0f3a', created_at, 'too_late'
+INSERT INTO commands (id, task_id, node, action, issued_by, issued_at, stored_at, claimed_by, finished_at, outcome)
+SELECT id::text, id, 'node-' || bucket / 8, 'stop', 'bench', created_at, created_at, 'node-0.0f3a', created_at, 'too_late'
 FROM made WHERE i % 100 = 3;
 
 INSERT INTO notes (task_id, kind, at, actor, event_id, detail, stored_at)

@@ -36,8 +36,8 @@ SELECT
     interval '30 min', 7
 FROM made WHERE status = 'running';
 
-INSERT INTO commands (id, task_id, node, action, issued_by, issued_at)
-SELECT id::text, id, 'node-' || bucket / 8, 'stop', 'bench', now() FROM made WHERE i % 20 = 0;
+INSERT INTO commands (id, task_id, node, action, issued_by, issued_at, stored_at)
+SELECT id::text, id, 'node-' || bucket / 8, 'stop', 'bench', now(), now() FROM made WHERE i % 20 = 0;
 
 INSERT INTO nodes (node, node_id, term, host, boot_id, pid, version, ttl, limits, generation, seen_at)
 SELECT

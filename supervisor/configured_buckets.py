@@ -1,12 +1,12 @@
 """What a chong.toml says of every node's buckets, for a comparison with what they have declared."""
 
 from chong.store.errors import ConfigurationError
-from chong.supervisor.checks import Ownership
+from chong.supervisor.checks import ConfiguredBuckets
 from chong.supervisor.config import Config, Found
 from chong.supervisor.configfile import ConfigFile
 
 
-def ownership_of(file: ConfigFile | None) -> Ownership:
+def configured_buckets(file: ConfigFile | None) -> ConfiguredBuckets:
     """Empty without a file that names nodes; what is wrong with another node's table is not the reader's end."""
     return {} if file is None else {node: _owned(file, node) for node in file.nodes}
 
