@@ -16,9 +16,9 @@ from chong.store.errors import ConfigurationError, Refused
 from chong.store.pages import all_tasks
 from chong.store.query import TaskQuery
 from chong.store.states import RUNS, WAITING, Status
+from chong.supervisor.keys import NODE_LIMIT
 from chong.supervisor.oneline import counted
 from chong.supervisor.submission import check_text
-from chong.worker.options import NAME_LIMIT
 
 
 @click.command()
@@ -40,7 +40,7 @@ def forget(
     """
     if not (yes or dry_run):
         raise ConfigurationError("--yes: expected it beside forget, got none; --dry-run counts what would be lost")
-    check_text("node", node, NAME_LIMIT)
+    check_text("node", node, NODE_LIMIT)
     with reach(call) as reached:
         runs = _count(reached.store, node, RUNS)
         if dry_run:

@@ -21,8 +21,9 @@ from chong.store.query import TaskQuery
 from chong.store.states import WAITING
 from chong.supervisor.exits import Exit
 from chong.supervisor.holds import EVERYTHING
+from chong.supervisor.keys import NODE_LIMIT
 from chong.supervisor.nearest import suggestion
-from chong.supervisor.oneline import counted
+from chong.supervisor.oneline import counted, few
 from chong.supervisor.submission import check_text
 from chong.worker.options import NAME_LIMIT
 
@@ -55,9 +56,9 @@ def hold_targets(
     targets = [(HoldScope.BUCKET, str(bucket)) for bucket in sorted(buckets)]
     targets += [(HoldScope.NAME, name) for name in dict.fromkeys(names)]
     targets += [(HoldScope.NODE, node) for node in dict.fromkeys(nodes)]
-    for what, called in (("--name", names), ("node", nodes)):
+    for what, called, limit in (("--name", names, NAME_LIMIT), ("node", nodes, NODE_LIMIT)):
         for name in called:
-            check_text(what, name, NAME_LIMIT)
+            check_text(what, name, limit)
     with reach(call) as reached:
         check_buckets(reached.policy, buckets)
         had = standing(reached.store)
@@ -158,7 +159,7 @@ def _tell(
     if change.undo and had is None:
         print(f"{who}: was not held")
     elif silent and change.timeout is not None:
-        waited = f"not in effect after {span(change.timeout)}, no word from {', '.join(silent)}"
+        waited = f"not in effect after {span(change.timeout)}, no word from {few(silent)}"
         remark(f"chong: {who}: {change.requested}, {escape(waited)}; the request stands")
     elif silent:
         print(f"{who}: {change.requested}{text}")
