@@ -19,6 +19,9 @@ AHEAD = 2
 PATIENCE = "200ms"
 """How long a lock of the trail is waited for: whoever writes or reads it waits behind. The next upkeep tries again."""
 
+STANDSTILL = "2s"
+"""How long the server lets a transaction with that lock wait for its next statement: its client may be frozen."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Month:
@@ -139,3 +142,4 @@ def _is_empty(connection: Connection, part: sql.Identifier) -> bool:
 
 def _be_patient(connection: Connection) -> None:
     connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(PATIENCE))
+    connection.execute(sql.SQL("SET LOCAL idle_in_transaction_session_timeout = {}").format(STANDSTILL))

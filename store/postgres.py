@@ -103,7 +103,7 @@ class PostgresTaskStore(TableStore):
         return self._calls.surveying(self._queries["survey_isolation"], self._queries["limits"])
 
     def _writing(self) -> contextlib.AbstractContextManager[Statements]:
-        return self._calls.writing(self._queries["limits"])
+        return self._calls.writing(self._queries["limits_pipeline"])
 
     def _writing_long(self) -> contextlib.AbstractContextManager[Unhurried]:
         return self._calls.writing_long(self._queries["limits"])
@@ -155,7 +155,7 @@ class PostgresTaskStore(TableStore):
     # --- leases ------------------------------------------------------------------------------------------
 
     def renew(self, term: str, ids: Iterable[str], ttl: timedelta) -> set[str]:
-        with self._renewals.writing(self._queries["limits"]) as db:
+        with self._renewals.writing(self._queries["limits_pipeline"]) as db:
             missing = db.execute(self._queries["renew"], {"term": term, "ids": list(ids), "ttl": ttl})
         return {row["id"] for row in missing.fetchall()}
 

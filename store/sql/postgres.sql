@@ -10,6 +10,15 @@ SELECT
     set_config('lock_timeout', :milliseconds, true),
     set_config('idle_in_transaction_session_timeout', :milliseconds, true)
 
+-- name: limits_pipeline
+-- The same where statements follow each other unasked: the server waits for the next one without any of these limits.
+-- Before version 17 it knows none that would count.
+{limits},
+    CASE
+        WHEN current_setting('transaction_timeout', true) IS NOT NULL
+        THEN set_config('transaction_timeout', :milliseconds, true)
+    END
+
 -- name: snapshot
 -- One row per task as a snapshot shows it: the lease's values while there is a lease.
 SELECT
