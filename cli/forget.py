@@ -65,12 +65,18 @@ def _check_gone(store: TaskStore, node: str) -> None:
 
 
 def _forget(store: TaskStore, node: str, actor: str, reason: str) -> int:
+    """How many waiting tasks this call has closed; somebody else may forget the node at the same time."""
     event_id = f"forget.{uuid.uuid4().hex}"
     lost = 0
     try:
         while closed := store.forget_node(node, event_id, actor=actor, reason=reason):
             lost += closed
             show_progress(f"{counted(lost, 'waiting task')} lost")
+    except Refused as refusal:
+        if lost and any(known.node == node for known in store.nodes()):
+            raise Refused(f"{refusal}; {counted(lost, 'waiting task')} lost before") from refusal
+        if not lost:
+            raise
     finally:
         show_progress("")
     return lost

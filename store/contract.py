@@ -141,8 +141,8 @@ class TaskStore(ABC):
         """How many tasks `prunable` would give in the end."""
 
     @abstractmethod
-    def prune(self, records: Sequence[TaskRecord]) -> int:
-        """Remove these final tasks with trail, notes and commands, in one transaction; returns how many have gone.
+    def prune(self, records: Sequence[TaskRecord]) -> set[str]:
+        """Remove these final tasks with trail, notes and commands, in one transaction; returns the ids that have gone.
 
         One of which more or else is stored than its record says stays whole: what was added after the record was
         read, a late note for instance, is never removed unseen. `prunable` gives it again.

@@ -67,18 +67,17 @@ class TaskTables(TableCalls):
     def count_prunable(self, older_than: timedelta) -> int:
         return int(self._rows("count_prunable", now=self._now(), age=self._age(older_than))[0]["tasks"])
 
-    def prune(self, records: Sequence[TaskRecord]) -> int:
+    def prune(self, records: Sequence[TaskRecord]) -> set[str]:
         ended = {record.task.id: record for record in records if record.task.status.is_final}
         with self._writing() as db:
             db.execute(self._queries["prune_lock_trail"], {})
             # Held first: what is added to a task after it was compared would be removed unseen.
             db.execute(self._queries["prune_lock"], {"ids": self._array(ended)})
             standing = self._records(db, list(ended))
-            same = self._array([task_id for task_id, record in standing.items() if record == ended[task_id]])
-            for part in self.PRUNED:
-                db.execute(self._queries[f"prune_{part}"], {"ids": same})
-            gone = db.execute(self._queries["prune_tasks"], {"ids": same})
-        return gone.rowcount
+            same = [task_id for task_id, record in standing.items() if record == ended[task_id]]
+            for part in (*self.PRUNED, "tasks"):
+                db.execute(self._queries[f"prune_{part}"], {"ids": self._array(same)})
+        return set(same)
 
     def prune_traces(self, older_than: timedelta, *, limit: int = 1000) -> int:
         with self._writing() as db:
