@@ -55,7 +55,11 @@ class SqliteTables(TableStore):
         del is_urgent
         return self._session().writing()
 
-    def save_many(self, saves: Sequence[Save]) -> list[Exception | None]:
+    def _rows_of_now(self, query: str, **values: Any) -> list[Any]:
+        with self._surveying() as db:
+            return db.execute(self._queries[query], values | {"now": self._now()}).fetchall()
+
+    def save_many(self, saves: Sequence[Save], *, num_buckets: int | None = None) -> list[Exception | None]:
         if not saves:
             return []
         with self._writing() as db:

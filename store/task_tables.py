@@ -55,7 +55,7 @@ class TaskTables(TableCalls):
         return dict.fromkeys(Status, 0) | {Status(row["status"]): row["tasks"] for row in rows}
 
     def bucket_loads(self) -> list[BucketLoad]:
-        return [self._codec.bucket_load_from_row(row) for row in self._rows("bucket_loads", now=self._now())]
+        return [self._codec.bucket_load_from_row(row) for row in self._rows_of_now("bucket_loads")]
 
     def prunable(self, older_than: timedelta, *, limit: int = 100) -> list[TaskRecord]:
         values = {"now": self._now(), "age": self._age(older_than), "limit": limit}
@@ -103,10 +103,7 @@ class TaskTables(TableCalls):
     # --- leases ------------------------------------------------------------------------------------------
 
     def leases(self, ids: Iterable[str] | None = None) -> list[Lease]:
-        if ids is None:
-            rows = self._rows("leases", now=self._now())
-        else:
-            rows = self._rows("leases_ids", now=self._now(), ids=self._array(ids))
+        rows = self._rows_of_now("leases") if ids is None else self._rows_of_now("leases_ids", ids=self._array(ids))
         return [self._codec.lease_from_row(row) for row in rows]
 
     # --- commands ----------------------------------------------------------------------------------------
