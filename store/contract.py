@@ -97,7 +97,7 @@ class TaskStore(ABC):
             raise verdict
 
     @abstractmethod
-    def save_many(self, saves: Sequence[Save]) -> list[Exception | None]:
+    def save_many(self, saves: Sequence[Save], *, num_buckets: int | None = None) -> list[Exception | None]:
         """Write many tasks in one transaction; per save None, or the error that `save` would raise.
 
         A refused save leaves nothing behind and does not touch the others. A task may occur once per call.
@@ -108,6 +108,10 @@ class TaskStore(ABC):
 
     @abstractmethod
     def find(self, part: str, *, limit: int = 10) -> list[TaskSnapshot]:
+
+        num_buckets: by which the buckets of new tasks were computed, where that is to be checked. `Rebucketed` is then
+        the verdict on each that has a bucket, when the deployment has recorded another number: no `rebucket` comes
+        between this look and the write.
         """Tasks whose id begins or ends with `part`, newest first; both directions are served by an index."""
 
     @abstractmethod

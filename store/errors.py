@@ -2,7 +2,8 @@
 
     ChongError
     ├── ConfigurationError      wrong usage or settings: nothing was done
-    │   └── TablesMissing       the database is there, and has no tables of chong yet
+    │   ├── TablesMissing       the database is there, and has no tables of chong yet
+    │   └── Rebucketed          the number of buckets was changed behind the back of who asks
     ├── Refused                 a well-formed request that cannot be granted now
     │   └── UniqueKeyTaken      an unfinished task already has this unique key
     └── StoreError
@@ -29,6 +30,13 @@ class TablesMissing(ConfigurationError):  # noqa: N818
 
 class Refused(ChongError):  # noqa: N818 - it reads as what happened
     """The request is well-formed but cannot be granted."""
+
+class Rebucketed(ConfigurationError):  # noqa: N818
+    """The deployment has another number of buckets than the caller counts by: who counts by the old one must end."""
+
+    def __init__(self, recorded: int, ours: int) -> None:
+        super().__init__(f"number of buckets: expected {recorded} since a rebucket, got {ours}")
+
 
 
 class UniqueKeyTaken(Refused):

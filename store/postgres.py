@@ -110,10 +110,10 @@ class PostgresTaskStore(TableStore):
 
     # --- tasks -------------------------------------------------------------------------------------------
 
-    def save_many(self, saves: Sequence[Save]) -> list[Exception | None]:
+    def save_many(self, saves: Sequence[Save], *, num_buckets: int | None = None) -> list[Exception | None]:
         if not saves:
             return []
-        return SaveBatch(self._dialect, self._writing, self._reading).write(saves)
+        return SaveBatch(self._dialect, self._writing, self._reading, num_buckets).write(saves)
 
     def get(self, task_id: str) -> TaskSnapshot | None:
         return super().get(task_id) if _is_id(task_id) else None

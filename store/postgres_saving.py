@@ -4,16 +4,16 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from chong.store.errors import ConcurrencyConflict, Refused, UniqueKeyTaken
+from chong.store.errors import ConcurrencyConflict, Rebucketed, Refused, UniqueKeyTaken
 from chong.store.model import Save, TaskSnapshot
-from chong.store.saving import check_chain, conflict_of, is_chain
+from chong.store.saving import check_buckets, check_chain, conflict_of, is_chain
 from chong.store.table_calls import Database, Dialect
 
 # A key that was taken when a task was to be stored, and is free when the reason is looked for.
 _TRIES = 5
 
 
-def columns_of(saves: Sequence[Save], dialect: Dialect) -> dict[str, list[Any]]:
+def columns_of(saves: Sequence[Save], dialect: Dialect) -> dict[str, Any]:
     """The arrays of `save_rows` and `save_consequences`."""
     codec = dialect.codec
     rows = [codec.snapshot_to_columns(save.snapshot) | _expectations(save) for save in saves]
@@ -51,11 +51,13 @@ class SaveBatch:
         dialect: Dialect,
         writing: Callable[[], AbstractContextManager[Database]],
         reading: Callable[[], AbstractContextManager[Database]],
+        num_buckets: int | None,
     ) -> None:
         self._dialect = dialect
         self._queries = dialect.queries
         self._writing = writing
         self._reading = reading
+        self._num_buckets = num_buckets
 
     def write(self, saves: Sequence[Save]) -> list[Exception | None]:
         first: dict[str, Save] = {}
@@ -85,7 +87,7 @@ class SaveBatch:
     def _written(self, saves: Sequence[Save]) -> set[str]:
         if not saves:
             return set()
-        columns = columns_of(saves, self._dialect)
+        columns = columns_of(saves, self._dialect) | {"num_buckets": self._num_buckets}
         with self._writing() as db:
             ids = {"ids": columns["id"]}
             db.execute(self._queries["save_lock_leases"], ids)
@@ -103,8 +105,10 @@ class SaveBatch:
                 if conflict is not None:
                     return None if self._is_in_place(db, save) else conflict
                 check_chain(save, row)
+                recorded = db.execute(self._queries["deployment"], {}).fetchone()["num_buckets"]
+                check_buckets(save, recorded, self._num_buckets)
                 self._check_unique_key(db, snapshot)
-        except Refused as refused:
+        except (Refused, Rebucketed) as refused:
             return refused
         # What stood in the way has gone since.
         if tries:

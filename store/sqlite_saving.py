@@ -7,7 +7,7 @@ from typing import Any
 from chong.store.codec import Row
 from chong.store.errors import ChongError, ConcurrencyConflict, Refused, UniqueKeyTaken
 from chong.store.model import Completion, Save, TaskSnapshot
-from chong.store.saving import check_chain, conflict_of
+from chong.store.saving import check_buckets, check_chain, conflict_of
 from chong.store.table_calls import Dialect
 
 # What a value that cannot be stored gives: too deep, too large, not JSON, not text, a time without a zone.
@@ -26,12 +26,14 @@ _UNSTORABLE = (
 class SaveBatch:
     """The saves of one transaction that already holds the write lock, so that nothing changes under the verdicts."""
 
-    def __init__(self, db: sqlite3.Connection, dialect: Dialect, now: int) -> None:
+    def __init__(self, db: sqlite3.Connection, dialect: Dialect, now: int, num_buckets: int | None) -> None:
         self._db = db
         self._queries = dialect.queries
         self._codec = dialect.codec
         self._array = dialect.array
         self._now = now
+        self._num_buckets = num_buckets
+        self._recorded = None if num_buckets is None else self._run("deployment", {}).fetchone()["num_buckets"]
 
     def write(self, saves: Sequence[Save]) -> list[Exception | None]:
         ids = self._array(save.snapshot.id for save in saves)
@@ -65,6 +67,7 @@ class SaveBatch:
         columns = self._codec.snapshot_to_columns(save.snapshot)
         self._check_unique_key(save.snapshot)
         if row is None:
+            check_buckets(save, self._recorded, self._num_buckets)
             self._insert(save, columns)
         else:
             self._update(save, columns, row)

@@ -63,7 +63,7 @@ class SqliteTables(TableStore):
         if not saves:
             return []
         with self._writing() as db:
-            return SaveBatch(db, DIALECT, self._now()).write(saves)
+            return SaveBatch(db, DIALECT, self._now(), num_buckets).write(saves)
 
     def find(self, part: str, *, limit: int = 10) -> list[TaskSnapshot]:
         tail = part[::-1]

@@ -125,7 +125,8 @@ written AS (
 {save_consequences}
 
 -- name: save_insert
--- First saves, of tasks that are not there and whose unique key is free; gives the ids that were written.
+-- First saves, of tasks that are not there and whose unique key is free; gives the ids that were written. The number of
+-- buckets stands until the end: `save_lock_tasks` and `rebucket_lock` exclude each other.
 WITH wanted AS MATERIALIZED ({save_rows}),
 written AS (
     INSERT INTO tasks (
@@ -137,7 +138,11 @@ written AS (
         id, name, status, version, node, created_at, status_changed_at, bucket, bucket_key, attempt, max_attempts,
         unstarted, priority, tags::jsonb, trigger, unique_key, group_id, started_at, ended_at, failure::json,
         outcome::json, exit_code, exit_signal, forced, flags::json, stop::json
-    FROM wanted WHERE expect_version = 0 AND source IS NULL
+    FROM wanted
+    WHERE expect_version = 0 AND source IS NULL AND (
+        bucket IS NULL OR :num_buckets::integer IS NULL
+        OR (SELECT coalesce(d.num_buckets, :num_buckets::integer) FROM deployment AS d) = :num_buckets::integer
+    )
     ON CONFLICT DO NOTHING
     RETURNING id
 ),
