@@ -15,6 +15,9 @@
 Drivers' own errors are translated inside `store/`; callers see only these.
 """
 
+_SHOWN = 60
+"""Characters of a value that an error quotes."""
+
 
 class ChongError(Exception):
     """Base of everything chong raises on purpose; its text is one line for a person."""
@@ -28,15 +31,15 @@ class TablesMissing(ConfigurationError):  # noqa: N818
     """A database without tables of chong, or with older ones, was opened by somebody who does not make them."""
 
 
-class Refused(ChongError):  # noqa: N818 - it reads as what happened
-    """The request is well-formed but cannot be granted."""
-
 class Rebucketed(ConfigurationError):  # noqa: N818
     """The deployment has another number of buckets than the caller counts by: who counts by the old one must end."""
 
     def __init__(self, recorded: int, ours: int) -> None:
         super().__init__(f"number of buckets: expected {recorded} since a rebucket, got {ours}")
 
+
+class Refused(ChongError):  # noqa: N818 - it reads as what happened
+    """The request is well-formed but cannot be granted."""
 
 
 class UniqueKeyTaken(Refused):
@@ -76,7 +79,9 @@ class UnreadableRow(StoreError):  # noqa: N818
     """A stored row has a value that chong never writes; names it, so that it can be mended by hand."""
 
     def __init__(self, table: str, key: str, column: str, expected: str, got: object) -> None:
-        super().__init__(f"store: {table} {key}, column {column}: expected {expected}, got {str(got)[:60]!r}")
+        # The key is the row's own, and as little to be trusted as the value.
+        key = key[:_SHOWN].encode("utf-8", "backslashreplace").decode()
+        super().__init__(f"store: {table} {key}, column {column}: expected {expected}, got {str(got)[:_SHOWN]!r}")
         self.table = table
         self.key = key
         self.column = column

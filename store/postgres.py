@@ -11,6 +11,7 @@ from psycopg import errors
 from chong.store import postgres_schema
 from chong.store.codec import Codec
 from chong.store.columns import NATIVE
+from chong.store.contract import OnUnreadable, ignore
 from chong.store.errors import Refused, RightsMissing, StoreUnavailable
 from chong.store.model import Beat, Command, Save, TaskSnapshot
 from chong.store.partitions import keep_months
@@ -210,12 +211,18 @@ class PostgresTaskStore(TableStore):
         self._bells.append(made)
         return made
 
-    def claim_commands(self, node: str, term: str, *, lease: timedelta, limit: int = 100) -> list[Command]:
+    def claim_commands(
+        self, node: str, term: str, *, lease: timedelta, limit: int = 100, on_unreadable: OnUnreadable = ignore
+    ) -> list[Command]:
         with self._writing() as db:
             claimed = db.execute(
                 self._queries["claim_commands"], {"node": node, "term": term, "ttl": lease, "limit": limit}
             )
-        return [self._codec.command_from_row(row) for row in claimed.fetchall()]
+        found, faults = self._codec.commands_from_rows(claimed.fetchall())
+        for row, fault in faults:
+            self._write("claim_commands_refuse", id=row["id"], detail=str(fault))
+            on_unreadable(fault)
+        return found
 
 
 def _leading(query: TaskQuery) -> str | None:

@@ -111,11 +111,11 @@ class TaskTables(TableCalls):
     def complete_command(self, command_id: str, outcome: str, detail: str | None = None) -> None:
         self._write("complete_command", id=command_id, outcome=outcome, detail=detail)
 
-    def release_command(self, command_id: str) -> None:
-        self._write("release_command", id=command_id)
+    def release_command(self, command_id: str, term: str) -> None:
+        self._write("release_command", id=command_id, term=term)
 
     def commands(self, task_id: str) -> list[Command]:
-        return [self._codec.command_from_row(row) for row in self._rows("commands", id=task_id)]
+        return self._codec.commands_from_rows(self._rows("commands", id=task_id))[0]
 
     # --- queries -----------------------------------------------------------------------------------------
 

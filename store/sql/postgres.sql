@@ -531,15 +531,20 @@ claimed AS (
 SELECT id, task_id, action, issued_by, issued_at, reason, claimed_by, claimed_until, finished_at, outcome, detail
 FROM claimed ORDER BY issued_at, id
 
+-- name: claim_commands_refuse
+-- The end of a request that cannot be read.
+UPDATE commands SET finished_at = {now}, outcome = 'refused', detail = :detail
+WHERE id = :id AND finished_at IS NULL
+
 -- name: complete_command
 -- The end of a request; the first one stands.
 UPDATE commands SET finished_at = {now}, outcome = :outcome, detail = :detail
 WHERE id = :id AND finished_at IS NULL
 
 -- name: release_command
--- A claim handed back.
+-- A claim handed back by the term that has it.
 UPDATE commands SET claimed_by = NULL, claimed_until = NULL, claim_ttl = NULL
-WHERE id = :id AND finished_at IS NULL
+WHERE id = :id AND claimed_by = :term AND finished_at IS NULL
 
 -- name: commands
 -- A task's requests, oldest first.

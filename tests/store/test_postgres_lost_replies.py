@@ -216,7 +216,7 @@ def release_command(store, address):
     run = stored_run(store)
     store.submit_command(request(1, run))
     store.claim_commands(NODE, TERM, lease=TTL)
-    return lambda: store.release_command("command-1"), lambda _: expect(
+    return lambda: store.release_command("command-1", TERM), lambda _: expect(
         [command.id for command in store.claim_commands(NODE, TERM, lease=TTL)], ["command-1"]
     )
 
