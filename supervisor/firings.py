@@ -138,7 +138,7 @@ class Firings:
             return  # the newest is asked for at the next look
         if newest == firing or outcome is True:
             self._unclaimed.pop(spot, None)
-        elif newest is not None:
+        elif newest is not None and not self._intake.is_draining:
             self._ask(spot)
         if isinstance(outcome, ChongError):
             self._settled(firing, outcome)

@@ -288,6 +288,18 @@ class TestFirings:
         ]
         assert node.events == []
 
+    def test_a_node_that_has_begun_to_drain_asks_for_no_newer_instant(self, node, store):
+        """It would not run it, and another node may."""
+        first = Firing("tick", None, START.replace(microsecond=0) + 10 * SECOND)
+        store.claim_firing("tick", None, first.planned, node="node-b", event_id=first.id_on("node-b"))
+        for seconds in (10, 20):
+            node.at(seconds, work=False)
+        node.intake.is_draining = True
+        node.at(21)
+        assert (node.submitted, list(node.jobs)) == ([], [])
+        newest = Firing("tick", None, START.replace(microsecond=0) + 20 * SECOND)
+        assert store.claim_firing("tick", None, newest.planned, node="node-b", event_id="its own")
+
     def test_an_instant_without_an_answer_is_missed_when_the_next_one_has_come(self, node):
         """It may be claimed, but what nobody knows is not run; the newest is asked for at the next look."""
         node.loses_replies = True
