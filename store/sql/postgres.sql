@@ -11,8 +11,7 @@ SELECT
     set_config('idle_in_transaction_session_timeout', :milliseconds, true)
 
 -- name: limits_pipeline
--- The same where statements follow each other unasked: the server waits for the next one without any of these limits.
--- Before version 17 it knows none that would count.
+-- The same where statements follow each other unasked: between two no limit of these counts, before version 17 none does.
 {limits},
     CASE
         WHEN current_setting('transaction_timeout', true) IS NOT NULL
