@@ -3,7 +3,8 @@
 import gzip
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from chong.store.errors import ConfigurationError, Refused
@@ -27,16 +28,41 @@ class Archive:
         self._path = path
         self._descriptor = -1
         self._size = 0
+        self._batch = 0
+        """Where those begin that were added last."""
 
     def add(self, records: Sequence[TaskRecord]) -> None:
         """When this returns they are on the disk; Refused when they cannot be, and then nothing of them is."""
-        lines = "".join(json.dumps(as_json(record), separators=(",", ":")) + "\n" for record in records).encode()
-        data = gzip.compress(lines) if self._path.suffix == ".gz" else lines
-        try:
+        with self._refusing():
             self._open()
-            self._write(data)
+            begin = self._size
+            self._append(self._packed(records))
+            self._batch = begin
+
+    def keep(self, records: Sequence[TaskRecord]) -> None:
+        """Of those that were added last only these stay: who has removed the others has archived them, or will.
+
+        These are written behind them first: at no moment is one missing, whatever dies.
+        """
+        with self._refusing():
+            end = self._batch
+            if records:
+                data = self._packed(records)
+                self._append(data)
+                _write(self._descriptor, data, at=self._batch)
+                end += len(data)
+            self._cut(end)
+
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise Refused(f"archive {self._path}: {error.strerror}; what is not in it stays in the store") from error
+
+    def _packed(self, records: Sequence[TaskRecord]) -> bytes:
+        lines = "".join(json.dumps(as_json(record), separators=(",", ":")) + "\n" for record in records).encode()
+        return gzip.compress(lines) if self._path.suffix == ".gz" else lines
 
     def close(self) -> None:
         if self._descriptor >= 0:
@@ -48,17 +74,26 @@ class Archive:
             self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             _sync_directory(self._path.parent)
 
-    def _write(self, data: bytes) -> None:
+    def _append(self, data: bytes) -> None:
         try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(self._descriptor, view) :]
-            os.fsync(self._descriptor)
+            _write(self._descriptor, data, at=self._size)
         except BaseException:
             os.ftruncate(self._descriptor, self._size)
-            os.lseek(self._descriptor, self._size, os.SEEK_SET)
             raise
         self._size += len(data)
+
+    def _cut(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+        os.fsync(self._descriptor)
+        self._size = size
+
+
+def _write(descriptor: int, data: bytes, *, at: int) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(descriptor, view, at)
+        view, at = view[written:], at + written
+    os.fsync(descriptor)
 
 
 def _sync_directory(directory: Path) -> None:

@@ -16,9 +16,9 @@ from chong.store.errors import ConfigurationError, Refused
 from chong.store.pages import all_tasks
 from chong.store.query import TaskQuery
 from chong.store.states import RUNS, WAITING, Status
+from chong.supervisor.keys import NODE_LIMIT
 from chong.supervisor.oneline import counted
 from chong.supervisor.submission import check_text
-from chong.worker.options import NAME_LIMIT
 
 
 @click.command()
@@ -40,7 +40,7 @@ def forget(
     """
     if not (yes or dry_run):
         raise ConfigurationError("--yes: expected it beside forget, got none; --dry-run counts what would be lost")
-    check_text("node", node, NAME_LIMIT)
+    check_text("node", node, NODE_LIMIT)
     with reach(call) as reached:
         runs = _count(reached.store, node, RUNS)
         if dry_run:
@@ -65,12 +65,18 @@ def _check_gone(store: TaskStore, node: str) -> None:
 
 
 def _forget(store: TaskStore, node: str, actor: str, reason: str) -> int:
+    """How many waiting tasks this call has closed; somebody else may forget the node at the same time."""
     event_id = f"forget.{uuid.uuid4().hex}"
     lost = 0
     try:
         while closed := store.forget_node(node, event_id, actor=actor, reason=reason):
             lost += closed
             show_progress(f"{counted(lost, 'waiting task')} lost")
+    except Refused as refusal:
+        if lost and any(known.node == node for known in store.nodes()):
+            raise Refused(f"{refusal}; {counted(lost, 'waiting task')} lost before") from refusal
+        if not lost:
+            raise
     finally:
         show_progress("")
     return lost

@@ -71,14 +71,19 @@ def _guess(said: str) -> str:
 
 
 def _remove_tasks(store: TaskStore, age: timedelta, archive: Archive | None) -> int:
-    """A batch is on the disk before it goes; one of which nothing goes ends it, as others write to these tasks now."""
-    wanted, gone, last = store.count_prunable(age), 0, 1
+    """A batch is on the disk before it goes, and what somebody else has removed meanwhile is in his archive alone.
+
+    The same batch twice ends it: others write to these tasks now.
+    """
+    wanted, gone, before = store.count_prunable(age), 0, set[str]()
     try:
-        while last and (records := store.prunable(age, limit=BATCH)):
+        while (records := store.prunable(age, limit=BATCH)) and (ids := {each.task.id for each in records}) != before:
             if archive is not None:
                 archive.add(records)
-            last = store.prune(records)
-            gone += last
+            went = store.prune(records)
+            if archive is not None and went != ids:
+                archive.keep([record for record in records if record.task.id in went])
+            gone, before = gone + len(went), ids
             show_progress(f"{gone} of {counted(wanted, 'task')} removed")
     finally:
         show_progress("")

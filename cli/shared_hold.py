@@ -20,8 +20,9 @@ from chong.store.model import HoldScope, SharedHold
 from chong.store.query import TaskQuery
 from chong.store.states import WAITING
 from chong.supervisor.exits import Exit
+from chong.supervisor.keys import NODE_LIMIT
 from chong.supervisor.nearest import suggestion
-from chong.supervisor.oneline import counted
+from chong.supervisor.oneline import counted, few
 from chong.supervisor.shown_holds import Target, freed_by
 from chong.supervisor.submission import check_text
 from chong.worker.options import NAME_LIMIT
@@ -53,9 +54,9 @@ def hold_targets(
     targets = [(HoldScope.BUCKET, str(bucket)) for bucket in sorted(buckets)]
     targets += [(HoldScope.NAME, name) for name in dict.fromkeys(names)]
     targets += [(HoldScope.NODE, node) for node in dict.fromkeys(nodes)]
-    for what, called in (("--name", names), ("node", nodes)):
+    for what, called, limit in (("--name", names, NAME_LIMIT), ("node", nodes, NODE_LIMIT)):
         for name in called:
-            check_text(what, name, NAME_LIMIT)
+            check_text(what, name, limit)
     with reach(call) as reached:
         check_buckets(reached.policy, buckets)
         had = standing(reached.store)
@@ -142,7 +143,7 @@ def _tell(
     if change.undo and had is None:
         print(f"{who}: was not held")
     elif unheard and change.timeout is not None:
-        waited = f"not in effect after {span(change.timeout)}, no word from {', '.join(unheard)}"
+        waited = f"not in effect after {span(change.timeout)}, no word from {few(unheard)}"
         remark(f"chong: {who}: {change.requested}, {escape(waited)}; the request stands")
     elif unheard:
         print(f"{who}: {change.requested}{text}")

@@ -21,7 +21,11 @@ from chong.store.buckets import format_buckets
 from chong.store.model import BucketDeclaration, CatalogueEntry, HoldScope, NodeRecord, SharedHold
 from chong.store.view import as_json as view_of
 from chong.supervisor.coverage import Cover, owners_of
+from chong.supervisor.oneline import few
 from chong.supervisor.shown_holds import Target
+
+RANGES_SHOWN = 16
+"""Of a node's buckets in a table."""
 
 _BUCKETS = (
     Column("", floor=0),
@@ -115,8 +119,8 @@ def _bucket_cells(group: list[BucketRow]) -> list[Cell | str]:
         "*" if row.mine else " ",
         "-" if row.bucket is None else format_buckets(each.bucket for each in group if each.bucket is not None),
         Cell(row.state.value, "good" if row.state is Cover.OK else "bad"),
-        ", ".join(row.owners),
-        ", ".join(row.live_owners),
+        few(row.owners),
+        few(row.live_owners),
         str(row.queued),
         str(row.running),
         Cell(str(row.expired), "bad" if row.expired else None),
@@ -163,7 +167,7 @@ def _node_cells(node: NodeRecord, declared: list[int] | None, hold: str | None) 
         node.node,
         Cell(f"{state.text} (drained)", "wait" if node.is_live else state.style) if hold else state,
         "" if node.seen_at is None else f"{span(utc_now() - node.seen_at)} ago",
-        format_buckets(declared) if declared else "all",
+        few(format_buckets(declared).split(","), RANGES_SHOWN, ",") if declared else "all",
         node.host,
         str(node.pid),
         node.version,

@@ -14,6 +14,7 @@ from chong.store.columns import (
     TO_COLUMN,
     Times,
     progress_to_json,
+    text_from_column,
     to_json,
     usage_to_json,
 )
@@ -36,6 +37,9 @@ from chong.store.model import (
 )
 from chong.store.rebucketing import Rebucketing
 from chong.store.survey import OpenCommands, OpenWork
+
+_COMMAND = tuple(field.name for field in fields(Command))
+_COMMAND_WORDS = ("id", "task_id", "issued_by", "reason")
 
 _KEYS = ("id", "task_id", "term", "node", "target")
 """By which a row is found again: the first of them that it has."""
@@ -109,7 +113,20 @@ class Codec:
         return Lease(**self._values("leases", row))
 
     def command_from_row(self, row: Row) -> Command:
-        return Command(**self._values("commands", row))
+        values = self._values("commands", row)
+        # Words that go on from here into states, logs and answers; SQLite keeps whatever it is given.
+        words = {name: _value("commands", row, name, text_from_column) for name in _COMMAND_WORDS}
+        return Command(**{field: values[field] for field in _COMMAND} | words)
+
+    def commands_from_rows(self, rows: Iterable[Row]) -> tuple[list[Command], list[tuple[Row, UnreadableRow]]]:
+        """Those that can be read, and the others, each with what is wrong with it."""
+        found, faults = [], []
+        for row in rows:
+            try:
+                found.append(self.command_from_row(row))
+            except UnreadableRow as fault:
+                faults.append((row, fault))
+        return found, faults
 
     def term_from_row(self, row: Row) -> TermRecord:
         return TermRecord(**self._values("terms", row))
@@ -136,18 +153,19 @@ class Codec:
         return Deployment(row["num_buckets"], row["schema_version"], row["oldest_code"])
 
     def bucket_load_from_row(self, row: Row) -> BucketLoad:
-        wait = row["oldest_wait"]
+        wait = _value("tasks", row, "oldest_wait", self.span_out)
         return BucketLoad(
             bucket=row["bucket"],
             queued=row["queued"],
             running=row["running"],
             expired=row["expired"],
             # Never negative, not even after the clock jumped back.
-            oldest_wait=None if wait is None else max(timedelta(0), self.span_out(wait)),
+            oldest_wait=None if wait is None else max(timedelta(0), wait),
         )
 
     def declaration_from_row(self, row: Row) -> BucketDeclaration:
-        return BucketDeclaration(row["bucket"], row["node"], self.moment_out(row["updated_at"]))
+        updated_at = _value("node_buckets", row, "updated_at", self.moment_out)
+        return BucketDeclaration(row["bucket"], row["node"], updated_at)
 
     def hold_from_row(self, row: Row) -> SharedHold:
         # By hand: the target of a hold is no state, as that of a transition is.

@@ -58,12 +58,14 @@ MICROSECONDS = Times(to_micros, from_micros, span_to_micros, span_from_micros)
 
 
 def _in_utc(moment: datetime) -> datetime:
-    if moment.tzinfo is None:
-        raise TypeError("a time without a zone")
+    if not isinstance(moment, datetime) or moment.tzinfo is None:
+        raise TypeError("no time, or one without a zone")
     return moment.astimezone(UTC)
 
 
 def _as_it_is(span: timedelta) -> timedelta:
+    if not isinstance(span, timedelta):
+        raise TypeError("no length of time")
     return span
 
 
@@ -99,6 +101,14 @@ def _failure_to_json(failure: Failure) -> str:
 def _failure_from_json(text: str) -> Failure:
     kind, *rest = _from_json(list, text)
     return Failure(FailureKind(kind), *rest)
+
+
+def text_from_column(value: Any) -> str:
+    """TypeError or ValueError for what is no text."""
+    if not isinstance(value, str):
+        raise TypeError("no text")
+    value.encode()
+    return value
 
 
 _MOMENTS = ("asked_at", "delivered_at", "acknowledged_at", "effective_at")
@@ -187,6 +197,8 @@ EXPECTED: dict[Callable[[Any], Any], str] = {
     from_micros: "a time in microseconds",
     span_from_micros: "a length of time in microseconds",
     _in_utc: "a time with a zone",
+    _as_it_is: "a length of time",
+    text_from_column: "text",
     _set_from_json: "a JSON list",
     _failure_from_json: "a JSON list of kind, cause, message and traceback",
     _stop_from_json: "a JSON object with who, why and four times",

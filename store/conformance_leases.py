@@ -427,7 +427,7 @@ class CommandRules(Rules):
         before = store.commands(run.id)
         clock.advance(5)
         store.complete_command("command-1", "refused", "again")
-        store.release_command("command-1")
+        store.release_command("command-1", TERM)
         assert before == store.commands(run.id)
 
     def test_a_released_command_can_be_claimed_at_once(self, store: TaskStore, clock: SetClock) -> None:
@@ -435,12 +435,34 @@ class CommandRules(Rules):
         run = stored_run(store)
         store.submit_command(request(1, run))
         store.claim_commands(NODE, TERM, lease=TTL)
-        store.release_command("command-1")
+        store.release_command("command-1", TERM)
         assert [request(1, run, stored_at=clock.now)] == store.commands(run.id)
         assert len(store.claim_commands(NODE, LATER_TERM, lease=TTL)) == 1
+
+    def test_a_term_cannot_release_the_claim_of_the_next_one(self, store: TaskStore, clock: SetClock) -> None:
+        """Its own ran out; the command would be given to a third one while the second acts on it."""
+        run = stored_run(store)
+        store.submit_command(request(1, run))
+        store.claim_commands(NODE, TERM, lease=TTL)
+        clock.advance(31)
+        store.claim_commands(NODE, LATER_TERM, lease=TTL)
+        store.release_command("command-1", TERM)
+        assert [command.claimed_by for command in store.commands(run.id)] == [LATER_TERM]
+        assert store.claim_commands(NODE, TERM, lease=TTL) == []
+
+    def test_a_term_can_end_a_command_that_the_next_one_has_claimed(self, store: TaskStore, clock: SetClock) -> None:
+        """What it tells of the task is so, whoever tells it; and the end of the next one changes nothing."""
+        run = stored_run(store)
+        store.submit_command(request(1, run))
+        store.claim_commands(NODE, TERM, lease=TTL)
+        clock.advance(31)
+        store.claim_commands(NODE, LATER_TERM, lease=TTL)
+        store.complete_command("command-1", "done")
+        store.complete_command("command-1", "too_late")
+        assert [command.outcome for command in store.commands(run.id)] == ["done"]
 
     def test_commands_that_are_not_there_can_be_ended_and_released(self, store: TaskStore) -> None:
         """Their task may have been pruned meanwhile."""
         store.complete_command("nothing", "done")
-        store.release_command("nothing")
+        store.release_command("nothing", TERM)
         assert store.commands(task_id(404)) == []

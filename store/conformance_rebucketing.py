@@ -9,7 +9,7 @@ import pytest
 from chong.store.buckets import BucketPolicy
 from chong.store.conformance_base import Rules
 from chong.store.contract import TaskStore
-from chong.store.errors import ConfigurationError, Refused
+from chong.store.errors import ConfigurationError, Rebucketed, Refused
 from chong.store.model import HoldScope, SharedHold, TaskSnapshot
 from chong.store.rebucketing import Rebucketing
 from chong.store.specimens import (
@@ -19,7 +19,9 @@ from chong.store.specimens import (
     moved,
     node_record,
     put,
+    queued,
     read,
+    save_of,
     stored_end,
     stored_queued,
     stored_run,
@@ -65,6 +67,31 @@ class RebucketRules(Rules):
         assert [before[task.id] for task in others] == [read(old, task) for task in others]
         assert (done.before, done.after, done.waiting, done.moved) == (64, 96, 3, 2)
         assert old.deployment().num_buckets == 96
+
+    def test_a_new_task_with_a_bucket_of_the_old_number_is_not_stored(self, old: TaskStore) -> None:
+        """Nobody would run it there; what has no bucket, and what was stored before, is written like anything else."""
+        waiting = stored_queued(old, 1, **keyed(MOVES))
+        rebucket(old)
+        waiting = read(old, waiting)
+        late, keyless = queued(2, **keyed(MOVES)), queued(3)
+        cancelled = moved(waiting, Status.CANCELLED, ended_at=waiting.created_at)
+        saves = [save_of(None, late), save_of(None, keyless), save_of(waiting, cancelled)]
+        verdicts = old.save_many(saves, num_buckets=64)
+        assert [type(verdict) for verdict in verdicts] == [Rebucketed, type(None), type(None)]
+        assert str(verdicts[0]) == "number of buckets: expected 96 since a rebucket, got 64"
+        assert old.get(late.id) is None
+        assert old.save_many([save_of(None, queued(2, **keyed(STAYS)))], num_buckets=96) == [None]
+
+    def test_a_new_task_that_was_stored_before_the_change_is_known_by_its_event(self, old: TaskStore) -> None:
+        """Only the answer was lost: it has its new bucket by now."""
+        first = [save_of(None, queued(1, **keyed(MOVES)))]
+        assert old.save_many(first, num_buckets=64) == [None]
+        rebucket(old)
+        assert old.save_many(first, num_buckets=64) == [None]
+
+    def test_before_a_number_is_recorded_any_bucket_will_do(self, store: TaskStore) -> None:
+        """There is nothing yet that it could contradict."""
+        assert store.save_many([save_of(None, queued(1, bucket=3, bucket_key="k"))], num_buckets=64) == [None]
 
     def test_a_task_that_ended_keeps_the_bucket_in_which_it_ran(self, old: TaskStore) -> None:
         """It is history."""

@@ -12,11 +12,12 @@ Rules for all methods:
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol, Self
 
 from chong.store.alert import Alert, AlertChanges, Finding
+from chong.store.errors import UnreadableRow
 from chong.store.model import (
     Beat,
     BucketDeclaration,
@@ -42,6 +43,12 @@ from chong.store.query import TaskQuery
 from chong.store.rebucketing import Progress, Rebucketing
 from chong.store.states import Status
 from chong.store.survey import Survey
+
+OnUnreadable = Callable[[UnreadableRow], None]
+
+
+def ignore(_: UnreadableRow) -> None:
+    """For whoever has nobody to tell."""
 
 
 class Bell(Protocol):
@@ -97,10 +104,14 @@ class TaskStore(ABC):
             raise verdict
 
     @abstractmethod
-    def save_many(self, saves: Sequence[Save]) -> list[Exception | None]:
+    def save_many(self, saves: Sequence[Save], *, num_buckets: int | None = None) -> list[Exception | None]:
         """Write many tasks in one transaction; per save None, or the error that `save` would raise.
 
         A refused save leaves nothing behind and does not touch the others. A task may occur once per call.
+
+        num_buckets: by which the buckets of new tasks were computed, where that is to be checked. `Rebucketed` is then
+        the verdict on each that has a bucket, when the deployment has recorded another number: no `rebucket` comes
+        between this look and the write.
         """
 
     @abstractmethod
@@ -141,11 +152,12 @@ class TaskStore(ABC):
         """How many tasks `prunable` would give in the end."""
 
     @abstractmethod
-    def prune(self, records: Sequence[TaskRecord]) -> int:
-        """Remove these final tasks with trail, notes and commands, in one transaction; returns how many have gone.
+    def prune(self, records: Sequence[TaskRecord]) -> set[str]:
+        """Remove these final tasks with trail, notes and commands, in one transaction; returns the ids that have gone.
 
-        One of which more or else is stored than its record says stays whole: what was added after the record was
-        read, a late note for instance, is never removed unseen. `prunable` gives it again.
+        Those that somebody else has removed are not among them. One of which more or else is stored than its record
+        says stays whole: what was added after the record was read, a late note for instance, is never removed unseen.
+        `prunable` gives it again.
         """
 
     @abstractmethod
@@ -209,10 +221,14 @@ class TaskStore(ABC):
         """
 
     @abstractmethod
-    def claim_commands(self, node: str, term: str, *, lease: timedelta, limit: int = 100) -> list[Command]:
+    def claim_commands(
+        self, node: str, term: str, *, lease: timedelta, limit: int = 100, on_unreadable: OnUnreadable = ignore
+    ) -> list[Command]:
         """Pick and lease open commands for tasks of `node`, oldest first.
 
-        Open means not finished and not under somebody's running claim; no command is given to two callers.
+        Open means not finished and not under somebody's running claim; no command is given to two callers. One that
+        cannot be read is no reason for the others to wait: it is ended as `refused`, with what is wrong as its detail,
+        and then told to `on_unreadable`.
         """
 
     def bell(self, node: str) -> Bell | None:
@@ -222,15 +238,22 @@ class TaskStore(ABC):
 
     @abstractmethod
     def complete_command(self, command_id: str, outcome: str, detail: str | None = None) -> None:
-        """End a command; ending it again changes nothing."""
+        """End a command, whoever has claimed it by now; ending it again changes nothing.
+
+        It names no term, as it tells what has become of the task: that stays true when the claim has run out meanwhile,
+        and who asked need not wait for the next holder to find the same. Of two ends the first one stands.
+        """
 
     @abstractmethod
-    def release_command(self, command_id: str) -> None:
-        """Hand a claimed command back without ending it: it can be claimed again at once."""
+    def release_command(self, command_id: str, term: str) -> None:
+        """Hand back a command that `term` has claimed, without ending it: it can be claimed again at once.
+
+        Nothing when it is somebody else's claim by now.
+        """
 
     @abstractmethod
     def commands(self, task_id: str) -> list[Command]:
-        """All commands of a task, oldest first."""
+        """The commands of a task that can be read, oldest first; of others `claim_commands` has told."""
 
     # --- schedules, nodes, deployment --------------------------------------------------------------------
 

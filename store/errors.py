@@ -2,7 +2,8 @@
 
     ChongError
     ├── ConfigurationError      wrong usage or settings: nothing was done
-    │   └── TablesMissing       the database is there, and has no tables of chong yet
+    │   ├── TablesMissing       the database is there, and has no tables of chong yet
+    │   └── Rebucketed          the number of buckets was changed behind the back of who asks
     ├── Refused                 a well-formed request that cannot be granted now
     │   └── UniqueKeyTaken      an unfinished task already has this unique key
     └── StoreError
@@ -13,6 +14,9 @@
 
 Drivers' own errors are translated inside `store/`; callers see only these.
 """
+
+_SHOWN = 60
+"""Characters of a value that an error quotes."""
 
 
 class ChongError(Exception):
@@ -25,6 +29,13 @@ class ConfigurationError(ChongError):
 
 class TablesMissing(ConfigurationError):  # noqa: N818
     """A database without tables of chong, or with older ones, was opened by somebody who does not make them."""
+
+
+class Rebucketed(ConfigurationError):  # noqa: N818
+    """The deployment has another number of buckets than the caller counts by: who counts by the old one must end."""
+
+    def __init__(self, recorded: int, ours: int) -> None:
+        super().__init__(f"number of buckets: expected {recorded} since a rebucket, got {ours}")
 
 
 class Refused(ChongError):  # noqa: N818 - it reads as what happened
@@ -68,7 +79,9 @@ class UnreadableRow(StoreError):  # noqa: N818
     """A stored row has a value that chong never writes; names it, so that it can be mended by hand."""
 
     def __init__(self, table: str, key: str, column: str, expected: str, got: object) -> None:
-        super().__init__(f"store: {table} {key}, column {column}: expected {expected}, got {str(got)[:60]!r}")
+        # The key is the row's own, and as little to be trusted as the value.
+        key = key[:_SHOWN].encode("utf-8", "backslashreplace").decode()
+        super().__init__(f"store: {table} {key}, column {column}: expected {expected}, got {str(got)[:_SHOWN]!r}")
         self.table = table
         self.key = key
         self.column = column

@@ -49,7 +49,7 @@ class NodeTables(TableCalls):
         return [self._codec.term_from_row(row) for row in self._rows("terms", node=node)]
 
     def nodes(self) -> list[NodeRecord]:
-        return [self._codec.node_from_row(row) for row in self._rows("nodes", now=self._now())]
+        return [self._codec.node_from_row(row) for row in self._rows_of_now("nodes")]
 
     def declare_buckets(self, node: str, buckets: frozenset[int] | None) -> None:
         with self._writing() as db:

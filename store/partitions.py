@@ -21,6 +21,9 @@ AHEAD = 2
 PATIENCE = "200ms"
 """How long a lock of the trail is waited for: whoever writes or reads it waits behind. The next upkeep tries again."""
 
+STANDSTILL = "2s"
+"""How long the server lets a transaction with that lock wait for its next statement: its client may be frozen."""
+
 _QUERIES = {name: sql.SQL(cast("Any", with_percent(text))) for name, text in load_queries("postgres_months").items()}
 
 
@@ -122,4 +125,4 @@ def _is_empty(connection: Connection, part: sql.Identifier) -> bool:
 
 
 def _be_patient(connection: Connection) -> None:
-    connection.execute(_QUERIES["patience"], {"patience": PATIENCE})
+    connection.execute(_QUERIES["patience"], {"patience": PATIENCE, "standstill": STANDSTILL})

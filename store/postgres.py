@@ -11,6 +11,7 @@ from psycopg import errors
 from chong.store import postgres_schema
 from chong.store.codec import Codec
 from chong.store.columns import NATIVE
+from chong.store.contract import OnUnreadable, ignore
 from chong.store.errors import Refused, RightsMissing, StoreUnavailable
 from chong.store.model import Beat, Command, Save, TaskSnapshot
 from chong.store.partitions import keep_months
@@ -103,17 +104,17 @@ class PostgresTaskStore(TableStore):
         return self._calls.surveying(self._queries["survey_isolation"], self._queries["limits"])
 
     def _writing(self) -> contextlib.AbstractContextManager[Statements]:
-        return self._calls.writing(self._queries["limits"])
+        return self._calls.writing(self._queries["limits_pipeline"])
 
     def _writing_long(self) -> contextlib.AbstractContextManager[Unhurried]:
         return self._calls.writing_long(self._queries["limits"])
 
     # --- tasks -------------------------------------------------------------------------------------------
 
-    def save_many(self, saves: Sequence[Save]) -> list[Exception | None]:
+    def save_many(self, saves: Sequence[Save], *, num_buckets: int | None = None) -> list[Exception | None]:
         if not saves:
             return []
-        return SaveBatch(self._dialect, self._writing, self._reading).write(saves)
+        return SaveBatch(self._dialect, self._writing, self._reading, num_buckets).write(saves)
 
     def get(self, task_id: str) -> TaskSnapshot | None:
         return super().get(task_id) if _is_id(task_id) else None
@@ -155,7 +156,7 @@ class PostgresTaskStore(TableStore):
     # --- leases ------------------------------------------------------------------------------------------
 
     def renew(self, term: str, ids: Iterable[str], ttl: timedelta) -> set[str]:
-        with self._renewals.writing(self._queries["limits"]) as db:
+        with self._renewals.writing(self._queries["limits_pipeline"]) as db:
             missing = db.execute(self._queries["renew"], {"term": term, "ids": list(ids), "ttl": ttl})
         return {row["id"] for row in missing.fetchall()}
 
@@ -210,12 +211,18 @@ class PostgresTaskStore(TableStore):
         self._bells.append(made)
         return made
 
-    def claim_commands(self, node: str, term: str, *, lease: timedelta, limit: int = 100) -> list[Command]:
+    def claim_commands(
+        self, node: str, term: str, *, lease: timedelta, limit: int = 100, on_unreadable: OnUnreadable = ignore
+    ) -> list[Command]:
         with self._writing() as db:
             claimed = db.execute(
                 self._queries["claim_commands"], {"node": node, "term": term, "ttl": lease, "limit": limit}
             )
-        return [self._codec.command_from_row(row) for row in claimed.fetchall()]
+        found, faults = self._codec.commands_from_rows(claimed.fetchall())
+        for row, fault in faults:
+            self._write("claim_commands_refuse", id=row["id"], detail=str(fault))
+            on_unreadable(fault)
+        return found
 
 
 def _leading(query: TaskQuery) -> str | None:

@@ -4,16 +4,16 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from chong.store.errors import ConcurrencyConflict, Refused
+from chong.store.errors import ConcurrencyConflict, Rebucketed, Refused
 from chong.store.model import Save
-from chong.store.saving import Verdict, is_chain, is_in_place, unstorable, verdicts_of
+from chong.store.saving import Verdict, check_buckets, is_chain, is_in_place, unstorable, verdicts_of
 from chong.store.table_calls import Database, Dialect
 
 # A key that was taken when a task was to be stored, and is free when the reason is looked for.
 _TRIES = 5
 
 
-def columns_of(saves: Sequence[Save], dialect: Dialect) -> dict[str, list[Any]]:
+def columns_of(saves: Sequence[Save], dialect: Dialect) -> dict[str, Any]:
     """The arrays of `save_rows` and `save_consequences`."""
     codec = dialect.codec
     rows = [codec.snapshot_to_columns(save.snapshot) | _expectations(save) for save in saves]
@@ -51,11 +51,13 @@ class SaveBatch:
         dialect: Dialect,
         writing: Callable[[], AbstractContextManager[Database]],
         reading: Callable[[], AbstractContextManager[Database]],
+        num_buckets: int | None,
     ) -> None:
         self._dialect = dialect
         self._queries = dialect.queries
         self._writing = writing
         self._reading = reading
+        self._num_buckets = num_buckets
 
     def write(self, saves: Sequence[Save]) -> list[Verdict]:
         return verdicts_of(saves, self._verdicts)
@@ -75,7 +77,7 @@ class SaveBatch:
     def _written(self, saves: Sequence[Save]) -> set[str]:
         if not saves:
             return set()
-        columns = columns_of(saves, self._dialect)
+        columns = columns_of(saves, self._dialect) | {"num_buckets": self._num_buckets}
         with self._writing() as db:
             ids = {"ids": columns["id"]}
             db.execute(self._queries["save_lock_leases"], ids)
@@ -91,7 +93,9 @@ class SaveBatch:
                 row = db.execute(self._queries["save_standing"], {"ids": [task]}).fetchone()
                 if is_in_place(db, self._dialect, save, row):
                     return None
-        except (ConcurrencyConflict, Refused) as reason:
+                recorded = db.execute(self._queries["deployment"], {}).fetchone()["num_buckets"]
+                check_buckets(save, recorded, self._num_buckets)
+        except (ConcurrencyConflict, Rebucketed, Refused) as reason:
             return reason
         # What stood in the way has gone since.
         if tries:

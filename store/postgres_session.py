@@ -20,6 +20,10 @@ from typing import Any, Self, cast
 import psycopg
 import psycopg_pool
 from psycopg import conninfo, errors
+from psycopg.abc import AdaptContext, Buffer
+from psycopg.abc import Loader as AbcLoader
+from psycopg.adapt import Loader
+from psycopg.pq import Format
 from psycopg.rows import DictRow, dict_row
 from psycopg.types.string import TextLoader
 
@@ -38,6 +42,32 @@ _CANCEL_SECONDS = 1.0
 
 # Not kept to: the connection, or the server behind it, is no good for the next call either.
 _HARMLESS = (errors.DataError, errors.IntegrityError, errors.LockNotAvailable, errors.DeadlockDetected)
+
+
+class Lenient(Loader):
+    """Gives the text of a value that Python cannot hold, such as `infinity`: whoever reads the row names it then."""
+
+    strict: type[AbcLoader]
+
+    def __init__(self, oid: int, context: AdaptContext | None = None) -> None:
+        super().__init__(oid, context)
+        self._strict = self.strict(oid, context)
+
+    def load(self, data: Buffer) -> Any:
+        try:
+            return self._strict.load(data)
+        except psycopg.DataError:
+            return bytes(data).decode()
+
+
+def _lenient(kind: str) -> type[Lenient]:
+    oid = psycopg.adapters.types[kind].oid
+    strict = psycopg.adapters.get_loader(oid, Format.TEXT)
+    assert strict is not None, f"the driver reads every {kind}"
+    return type(f"Lenient{kind.capitalize()}", (Lenient,), {"strict": strict})
+
+
+_LENIENT = {kind: _lenient(kind) for kind in ("timestamptz", "interval")}
 
 
 class Cursor(psycopg.Cursor[DictRow]):
@@ -91,6 +121,8 @@ class Connection(psycopg.Connection[DictRow]):
         connection.cursor_factory = Cursor
         for kind in ("json", "jsonb", "uuid"):
             connection.adapters.register_loader(kind, TextLoader)
+        for kind, loader in _LENIENT.items():
+            connection.adapters.register_loader(kind, loader)
         return connection
 
 

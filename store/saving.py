@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from chong.store.codec import Row
-from chong.store.errors import ConcurrencyConflict, Refused, UniqueKeyTaken
+from chong.store.errors import ConcurrencyConflict, Rebucketed, Refused, UniqueKeyTaken
 from chong.store.model import Save, TaskSnapshot
 from chong.store.states import Status
 from chong.store.table_calls import Database, Dialect
@@ -90,6 +90,13 @@ def conflict_of(save: Save, row: Row | None) -> ConcurrencyConflict | None:
     if row["has_lease"] and row["term"] != snapshot.lease_owner:
         return ConcurrencyConflict(snapshot.id, f"its lease is held by {row['term']}, not by {snapshot.lease_owner}")
     return None
+
+
+def check_buckets(save: Save, recorded: int | None, ours: int | None) -> None:
+    """Rebucketed for a new task whose bucket was computed by another number than the recorded one."""
+    is_new = save.expect_version == 0 and save.snapshot.bucket is not None
+    if is_new and recorded is not None and ours is not None and recorded != ours:
+        raise Rebucketed(recorded, ours)
 
 
 def is_chain(save: Save) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from chong.store.codec import Row
 from chong.store.errors import ChongError, ConcurrencyConflict
 from chong.store.model import Completion, Save
-from chong.store.saving import Verdict, is_in_place, unstorable, verdicts_of
+from chong.store.saving import Verdict, check_buckets, is_in_place, unstorable, verdicts_of
 from chong.store.table_calls import Dialect
 
 # What a value that cannot be stored gives: too deep, too large, not JSON, not text, a time without a zone.
@@ -26,13 +26,15 @@ _UNSTORABLE = (
 class SaveBatch:
     """The saves of one transaction that already holds the write lock, so that nothing changes under the verdicts."""
 
-    def __init__(self, db: sqlite3.Connection, dialect: Dialect, now: int) -> None:
+    def __init__(self, db: sqlite3.Connection, dialect: Dialect, now: int, num_buckets: int | None) -> None:
         self._db = db
         self._dialect = dialect
         self._queries = dialect.queries
         self._codec = dialect.codec
         self._array = dialect.array
         self._now = now
+        self._num_buckets = num_buckets
+        self._recorded = None if num_buckets is None else self._run("deployment", {}).fetchone()["num_buckets"]
 
     def write(self, saves: Sequence[Save]) -> list[Verdict]:
         return verdicts_of(saves, self._verdicts)
@@ -64,6 +66,7 @@ class SaveBatch:
             return
         columns = self._codec.snapshot_to_columns(save.snapshot)
         if row is None:
+            check_buckets(save, self._recorded, self._num_buckets)
             self._insert(save, columns)
         else:
             self._update(save, columns, row)

@@ -87,10 +87,12 @@ class Session:
 
     @contextlib.contextmanager
     def surveying(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that only reads: every query sees what stood at the first one."""
+        """A transaction that only reads: every query sees what stands now."""
         with self.reading() as db:
             db.execute("BEGIN")
             try:
+                # The first look fixes what is seen, not the BEGIN; a clock that is read then is later than all of it.
+                db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
                 yield db
             finally:
                 if db.in_transaction:

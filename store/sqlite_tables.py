@@ -3,12 +3,13 @@
 import contextlib
 import sqlite3
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 from chong.store.codec import Codec
 from chong.store.columns import MICROSECONDS, to_json
+from chong.store.contract import OnUnreadable, ignore
 from chong.store.errors import Refused
 from chong.store.model import Beat, Command, Save, TaskSnapshot
 from chong.store.queries import load_queries
@@ -55,11 +56,15 @@ class SqliteTables(TableStore):
         del is_urgent
         return self._session().writing()
 
-    def save_many(self, saves: Sequence[Save]) -> list[Exception | None]:
+    def _rows_of_now(self, query: str, **values: Any) -> list[Any]:
+        with self._surveying() as db:
+            return db.execute(self._queries[query], values | {"now": self._now()}).fetchall()
+
+    def save_many(self, saves: Sequence[Save], *, num_buckets: int | None = None) -> list[Exception | None]:
         if not saves:
             return []
         with self._writing() as db:
-            return SaveBatch(db, DIALECT, self._now()).write(saves)
+            return SaveBatch(db, DIALECT, self._now(), num_buckets).write(saves)
 
     def find(self, part: str, *, limit: int = 10) -> list[TaskSnapshot]:
         tail = part[::-1]
@@ -124,24 +129,47 @@ class SqliteTables(TableStore):
             if db.execute(self._queries["submit_command"], columns | {"now": self._now()}).rowcount == 0:
                 raise Refused(f"no task {command.task_id}: nothing to {command.action}")
 
-    def claim_commands(self, node: str, term: str, *, lease: timedelta, limit: int = 100) -> list[Command]:
+    def claim_commands(
+        self, node: str, term: str, *, lease: timedelta, limit: int = 100, on_unreadable: OnUnreadable = ignore
+    ) -> list[Command]:
         # Polled all the time and mostly in vain: look first, without the write lock.
         if not self._rows("claim_commands", node=node, now=self._now(), limit=1):
             return []
         with self._writing() as db:
             now = self._now()
             open_ones = db.execute(self._queries["claim_commands"], {"node": node, "now": now, "limit": limit})
-            ids = {"ids": _as_json(row["id"] for row in open_ones.fetchall())}
-            claim = {"term": term, "now": now, "ttl": self._codec.span_in(lease)}
-            db.execute(self._queries["claim_commands_lease"], ids | claim)
-            rows = db.execute(self._queries["claim_commands_read"], ids).fetchall()
-        return [self._codec.command_from_row(row) for row in rows]
+            claim = {"numbers": _as_json(row["number"] for row in open_ones.fetchall()), "now": now}
+            span = {"term": term, "ttl": self._codec.span_in(lease)}
+            db.execute(self._queries["claim_commands_lease"], claim | span)
+            with _text_of_any_bytes(db):
+                rows = db.execute(self._queries["claim_commands_read"], claim).fetchall()
+            found, faults = self._codec.commands_from_rows(rows)
+            for row, fault in faults:
+                refusal = {"number": row["number"], "detail": str(fault), "now": now}
+                db.execute(self._queries["claim_commands_refuse"], refusal)
+        for _, fault in faults:
+            on_unreadable(fault)
+        return found
 
     def _done(self, db: sqlite3.Connection, query: str, values: Mapping[str, Any]) -> list[TaskSnapshot]:
         """The tasks, as they stand now, that an event has written, in this call or in an earlier one."""
         ids = [row["task_id"] for row in db.execute(self._queries[query], values).fetchall()]
         rows = db.execute(self._queries["get_many"], {"ids": _as_json(ids)}).fetchall()
         return [self._codec.snapshot_from_row(row) for row in rows]
+
+
+@contextlib.contextmanager
+def _text_of_any_bytes(db: sqlite3.Connection) -> Iterator[None]:
+    """Bytes that are no text fail on their own then, and not the rows beside them."""
+    db.text_factory = _lenient_text
+    try:
+        yield
+    finally:
+        db.text_factory = str
+
+
+def _lenient_text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
 
 
 def _adopted(task_id: str, old_term: str, new_term: str, event_id: str, now: int) -> dict[str, Any]:

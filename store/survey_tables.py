@@ -13,8 +13,8 @@ class SurveyTables(TableCalls):
     # --- the deployment as a whole -----------------------------------------------------------------------
 
     def survey(self, *, still: timedelta) -> Survey:
-        values = {"now": self._now(), "still": self._age(still), "node": None, "known": None}
         with self._surveying() as db:
+            values = {"now": self._now(), "still": self._age(still), "node": None, "known": None}
 
             def rows(query: str) -> list[Any]:
                 return db.execute(self._queries[query], values).fetchall()

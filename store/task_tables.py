@@ -55,7 +55,7 @@ class TaskTables(TableCalls):
         return dict.fromkeys(Status, 0) | {Status(row["status"]): row["tasks"] for row in rows}
 
     def bucket_loads(self) -> list[BucketLoad]:
-        return [self._codec.bucket_load_from_row(row) for row in self._rows("bucket_loads", now=self._now())]
+        return [self._codec.bucket_load_from_row(row) for row in self._rows_of_now("bucket_loads")]
 
     def prunable(self, older_than: timedelta, *, limit: int = 100) -> list[TaskRecord]:
         values = {"now": self._now(), "age": self._age(older_than), "limit": limit}
@@ -67,18 +67,17 @@ class TaskTables(TableCalls):
     def count_prunable(self, older_than: timedelta) -> int:
         return int(self._rows("count_prunable", now=self._now(), age=self._age(older_than))[0]["tasks"])
 
-    def prune(self, records: Sequence[TaskRecord]) -> int:
+    def prune(self, records: Sequence[TaskRecord]) -> set[str]:
         ended = {record.task.id: record for record in records if record.task.status.is_final}
         with self._writing() as db:
             db.execute(self._queries["prune_lock_trail"], {})
             # Held first: what is added to a task after it was compared would be removed unseen.
             db.execute(self._queries["prune_lock"], {"ids": self._array(ended)})
             standing = self._records(db, list(ended))
-            same = self._array([task_id for task_id, record in standing.items() if record == ended[task_id]])
-            for part in self.PRUNED:
-                db.execute(self._queries[f"prune_{part}"], {"ids": same})
-            gone = db.execute(self._queries["prune_tasks"], {"ids": same})
-        return gone.rowcount
+            same = [task_id for task_id, record in standing.items() if record == ended[task_id]]
+            for part in (*self.PRUNED, "tasks"):
+                db.execute(self._queries[f"prune_{part}"], {"ids": self._array(same)})
+        return set(same)
 
     def prune_traces(self, older_than: timedelta, *, limit: int = 1000) -> int:
         with self._writing() as db:
@@ -104,10 +103,7 @@ class TaskTables(TableCalls):
     # --- leases ------------------------------------------------------------------------------------------
 
     def leases(self, ids: Iterable[str] | None = None) -> list[Lease]:
-        if ids is None:
-            rows = self._rows("leases", now=self._now())
-        else:
-            rows = self._rows("leases_ids", now=self._now(), ids=self._array(ids))
+        rows = self._rows_of_now("leases") if ids is None else self._rows_of_now("leases_ids", ids=self._array(ids))
         return [self._codec.lease_from_row(row) for row in rows]
 
     # --- commands ----------------------------------------------------------------------------------------
@@ -115,11 +111,11 @@ class TaskTables(TableCalls):
     def complete_command(self, command_id: str, outcome: str, detail: str | None = None) -> None:
         self._write("complete_command", id=command_id, outcome=outcome, detail=detail)
 
-    def release_command(self, command_id: str) -> None:
-        self._write("release_command", id=command_id)
+    def release_command(self, command_id: str, term: str) -> None:
+        self._write("release_command", id=command_id, term=term)
 
     def commands(self, task_id: str) -> list[Command]:
-        return [self._codec.command_from_row(row) for row in self._rows("commands", id=task_id)]
+        return self._codec.commands_from_rows(self._rows("commands", id=task_id))[0]
 
     # --- queries -----------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from chong.store.states import Status
 from chong.store.survey import OpenWork, Survey
 from chong.supervisor.coverage import Owners, owners_of
 from chong.supervisor.holds import EVERYTHING
-from chong.supervisor.oneline import counted
+from chong.supervisor.oneline import counted, few
 from chong.supervisor.shown_holds import ShownHolds
 
 CLOCK_SECONDS = 2.0
@@ -107,7 +107,7 @@ def _cut(text: str) -> str:
 def _duplicates(scope: Scope) -> Iterator[Finding]:
     for names, buckets in _by_owners(scope, scope.owners.declared).items():
         if len(names) > 1:
-            said = ", ".join(name if name in scope.present else f"{name} (not alive)" for name in names)
+            said = few([name if name in scope.present else f"{name} (not alive)" for name in names])
             yield Finding(Kind.DUPLICATE, f"buckets {format_buckets(buckets)}", f"declared by {said}")
 
 
@@ -116,7 +116,7 @@ def _uncovered(scope: Scope) -> Iterator[Finding]:
         return  # nobody has ever been here
     for names, buckets in _by_owners(scope, scope.owners.of).items():
         if not scope.present.intersection(names):
-            said = f"of {', '.join(names)}, which is not alive" if len(names) == 1 else "no owner is alive"
+            said = f"of {names[0]}, which is not alive" if len(names) == 1 else "no owner is alive"
             detail = said if names else "no node has declared them"
             yield Finding(Kind.UNCOVERED, f"buckets {format_buckets(buckets)}", detail)
 
@@ -211,8 +211,8 @@ def _versions(scope: Scope) -> Iterator[Finding]:
     for node in scope.live:
         by_version[node.version].append(node.node)
     if len(by_version) > 1:
-        said = (f"{version} on {', '.join(names)}" for version, names in sorted(by_version.items()))
-        yield Finding(Kind.VERSIONS, "chong", "; ".join(said))
+        said = [f"{version} on {few(names)}" for version, names in sorted(by_version.items())]
+        yield Finding(Kind.VERSIONS, "chong", few(said, separator="; "))
 
 
 def _configured(scope: Scope) -> Iterator[Finding]:
@@ -252,7 +252,7 @@ def _sqlite(scope: Scope) -> Iterator[Finding]:
     hosts = {node.boot_id: node.host for node in scope.live}
     if len(hosts) > 1:
         yield Finding(
-            Kind.HOSTS, "store", f"nodes of several machines use one SQLite file: {', '.join(hosts.values())}"
+            Kind.HOSTS, "store", f"nodes of several machines use one SQLite file: {few(list(hosts.values()))}"
         )
     if _numbers(survey.engine_version) < WAL_FIXED:
         yield Finding(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from chong.store.contract import TaskStore
-from chong.store.errors import StoreError
+from chong.store.errors import StoreError, UnreadableRow
 from chong.store.model import Command, HoldList
 
 CLAIM_SECONDS = 30.0
@@ -28,6 +28,7 @@ class CommandPoller:
         on_holds: Callable[[HoldList], None],
         on_error: Callable[[Exception], None],
         on_success: Callable[[], None],
+        on_unreadable: Callable[[UnreadableRow], None],
     ) -> None:
         self._store = store
         self._node = node
@@ -38,6 +39,7 @@ class CommandPoller:
         self._on_holds = on_holds
         self._on_error = on_error
         self._on_success = on_success
+        self._on_unreadable = on_unreadable
 
     def poll(self) -> float:
         """Claim what there is, and look for changed holds; the seconds until the next time."""
@@ -46,7 +48,12 @@ class CommandPoller:
             holds = self._store.changed_holds(self._known())
             if holds is not None:
                 self._on_holds(holds)
-            commands = self._store.claim_commands(self._node, self._term, lease=timedelta(seconds=CLAIM_SECONDS))
+            commands = self._store.claim_commands(
+                self._node,
+                self._term,
+                lease=timedelta(seconds=CLAIM_SECONDS),
+                on_unreadable=self._on_unreadable,
+            )
         except StoreError as error:
             self._on_error(error)
             return self._every

@@ -8,11 +8,10 @@ from functools import partial
 from typing import Protocol
 
 from chong.store.contract import TaskStore
-from chong.store.errors import Refused, StoreUnavailable
+from chong.store.errors import Rebucketed, Refused, StoreUnavailable
 from chong.supervisor.loop import Loop
 from chong.supervisor.outage import Outage
 from chong.supervisor.outbox import Batch, Outbox
-from chong.supervisor.rebucketed import refuse_rebucketed
 
 RETRY_FIRST = 0.1
 RETRY_MOST = 2.0
@@ -112,11 +111,13 @@ class Courier:
                 self._attempt(partial(self._store.touch, self._term, batch.beats))
             if batch.notes:
                 self._attempt(partial(self._store.append, batch.notes))
-            if any(save.expect_version == 0 and save.snapshot.bucket is not None for save in batch.saves):
-                # Else a new task would get a bucket of the old number. It stays in the node's state directory, and
-                # the next term computes its bucket anew.
-                refuse_rebucketed(self._store, self._num_buckets())
-            batch.verdicts = self._store.save_many(batch.saves) if batch.saves else []
+            if batch.saves:
+                batch.verdicts = self._store.save_many(batch.saves, num_buckets=self._num_buckets())
+            for verdict in batch.verdicts:
+                # Nobody may count by the old number. What is not stored stays in the node's state directory, and the
+                # next term computes its bucket anew.
+                if isinstance(verdict, Rebucketed):
+                    raise verdict
             for end in batch.completions:
                 self._attempt(partial(self._store.complete_command, end.command_id, end.outcome, end.detail))
         except StoreUnavailable as outage:

@@ -52,7 +52,8 @@ class Firings:
         self._schedule = Schedule()
         self._catalogue: Catalogue | None = None
         self._unclaimed: dict[Spot, Firing] = {}
-        self._asked: set[Firing] = set()
+        self._asked: dict[Spot, Firing] = {}
+        """Whose claim is under way."""
         self._skipped: Counter[Spot] = Counter()
 
     def look(self) -> None:
@@ -79,25 +80,36 @@ class Firings:
         still_open = {(task.name, task.bucket_key) for task in scheduled}
         for firing in due:
             self._plan(firing, still_open)
-        for firing in self._unclaimed.values():
-            if firing not in self._asked:
-                self._asked.add(firing)
-                self.courier.do(partial(self._claim, firing))
+        for spot in self._unclaimed:
+            self._ask(spot)
 
     def _plan(self, firing: Firing, still_open: set[Spot]) -> None:
         spot = (firing.name, firing.key)
-        missed = self._unclaimed.pop(spot, None)
-        if missed is not None:
-            self._log.warning("firing_missed", name=missed.name, key=missed.key, planned=missed.planned.isoformat())
-        if spot not in still_open:
+        before = self._unclaimed.pop(spot, None)
+        if before is not None and before != self._asked.get(spot):
+            self._miss(before)
+        if spot in still_open:
+            self._skip(firing)
+        else:
             self._skipped.pop(spot, None)
             self._unclaimed[spot] = firing
-            return
+
+    def _miss(self, firing: Firing) -> None:
+        self._log.warning("firing_missed", name=firing.name, key=firing.key, planned=firing.planned.isoformat())
+
+    def _skip(self, firing: Firing) -> None:
+        spot = (firing.name, firing.key)
         self._skipped[spot] += 1
         count = self._skipped[spot]
         if count & (count - 1) == 0:  # the 1st, 2nd, 4th … in a row: a task of hours may be due each second
             planned = firing.planned.isoformat()
             self._log.info("firing_skipped", name=firing.name, key=firing.key, planned=planned, in_a_row=count)
+
+    def _ask(self, spot: Spot) -> None:
+        """One question of a name and key at a time: a slow store gets no pile of them."""
+        if spot not in self._asked:
+            firing = self._asked[spot] = self._unclaimed[spot]
+            self.courier.do(partial(self._claim, firing))
 
     def _claim(self, firing: Firing) -> None:
         """In the store's thread."""
@@ -112,17 +124,33 @@ class Firings:
         self._loop.call(partial(self._claimed, firing, outcome))
 
     def _claimed(self, firing: Firing, outcome: bool | ChongError) -> None:
-        self._asked.discard(firing)
+        """An instant that is ours runs though the next one has come: nobody else may run it.
+
+        And the next one is skipped, as the one before it is open then. Else a store that takes longer than the interval
+        would have every instant claimed and none run.
+        """
         spot = (firing.name, firing.key)
-        if isinstance(outcome, StoreUnavailable) or self._unclaimed.get(spot) != firing:
-            return  # asked for again at the next look; or missed meanwhile
-        del self._unclaimed[spot]
+        del self._asked[spot]
+        newest = self._unclaimed.get(spot)
+        if isinstance(outcome, StoreUnavailable):
+            if newest != firing:
+                self._miss(firing)
+            return  # the newest is asked for at the next look
+        if newest == firing or outcome is True:
+            self._unclaimed.pop(spot, None)
+        elif newest is not None and not self._intake.is_draining:
+            self._ask(spot)
         if isinstance(outcome, ChongError):
             self._settled(firing, outcome)
         elif outcome:
-            task_id = firing.id_on(self._intake.admission.node)
-            submission = Submission(name=firing.name, key=firing.key, trigger=TRIGGER, id=task_id)
-            self._intake.submit(submission, partial(self._settled, firing))
+            if newest is not None and newest != firing:
+                self._skip(newest)
+            self._run(firing)
+
+    def _run(self, firing: Firing) -> None:
+        task_id = firing.id_on(self._intake.admission.node)
+        submission = Submission(name=firing.name, key=firing.key, trigger=TRIGGER, id=task_id)
+        self._intake.submit(submission, partial(self._settled, firing))
 
     def _settled(self, firing: Firing, outcome: TaskSnapshot | ChongError) -> None:
         if isinstance(outcome, ChongError):

@@ -295,7 +295,7 @@ class Node:
                 detail = "the task is gone" if task is None else f"the task is {task.status}"
                 self._store.complete_command(command.id, "too_late", detail)
             else:
-                self._store.release_command(command.id)
+                self._store.release_command(command.id, self.admission.term)
         except StoreError as error:
             self.loop.call(partial(self._log.warning, "command_not_answered", command=command.id, error=str(error)))
 

@@ -74,6 +74,7 @@ class Tickers:
             on_holds=lambda found: loop.call(partial(shared_holds.take, found)),
             on_error=polling.failed,
             on_success=polling.succeeded,
+            on_unreadable=lambda fault: loop.call(partial(log.error, "command_unreadable", error=str(fault))),
         )
         sampler = Sampler(
             every=min(EVERY_SECONDS, settings.renewal),

@@ -37,6 +37,7 @@ def polls() -> Iterable[Figure]:
                 on_holds=lambda _: None,
                 on_error=errors.append,
                 on_success=lambda: None,
+                on_unreadable=lambda _: None,
             )
             tickers.append(Ticker(f"poll-{number}", poller.poll, on_fault=lambda _: None))
         wait = threading.Event().wait

@@ -10,6 +10,14 @@ SELECT
     set_config('lock_timeout', :milliseconds, true),
     set_config('idle_in_transaction_session_timeout', :milliseconds, true)
 
+-- name: limits_pipeline
+-- The same where statements follow each other unasked: between two no limit of these counts, before version 17 none does.
+{limits},
+    CASE
+        WHEN current_setting('transaction_timeout', true) IS NOT NULL
+        THEN set_config('transaction_timeout', :milliseconds, true)
+    END
+
 -- name: current_leases
 -- The leases as the last renewals have left them: each by its own row, or by that of the term that it follows.
 (
@@ -125,7 +133,8 @@ written AS (
 {save_consequences}
 
 -- name: save_insert
--- First saves, of tasks that are not there and whose unique key is free; gives the ids that were written.
+-- First saves, of tasks that are not there and whose unique key is free; gives the ids that were written. The number of
+-- buckets stands until the end: `save_lock_tasks` and `rebucket_lock` exclude each other.
 WITH wanted AS MATERIALIZED ({save_rows}),
 written AS (
     INSERT INTO tasks (
@@ -137,7 +146,11 @@ written AS (
         id, name, status, version, node, created_at, status_changed_at, bucket, bucket_key, attempt, max_attempts,
         unstarted, priority, tags::jsonb, trigger, unique_key, group_id, started_at, ended_at, failure::json,
         outcome::json, exit_code, exit_signal, forced, flags::json, stop::json
-    FROM wanted WHERE expect_version = 0 AND source IS NULL
+    FROM wanted
+    WHERE expect_version = 0 AND source IS NULL AND (
+        bucket IS NULL OR :num_buckets::integer IS NULL
+        OR (SELECT coalesce(d.num_buckets, :num_buckets::integer) FROM deployment AS d) = :num_buckets::integer
+    )
     ON CONFLICT DO NOTHING
     RETURNING id
 ),
@@ -560,15 +573,20 @@ SELECT
     id, task_id, action, issued_by, issued_at, reason, stored_at, claimed_by, claimed_until, finished_at, outcome, detail
 FROM claimed ORDER BY issued_at, id
 
+-- name: claim_commands_refuse
+-- The end of a request that cannot be read.
+UPDATE commands SET finished_at = {now}, outcome = 'refused', detail = :detail
+WHERE id = :id AND finished_at IS NULL
+
 -- name: complete_command
 -- The end of a request; the first one stands.
 UPDATE commands SET finished_at = {now}, outcome = :outcome, detail = :detail
 WHERE id = :id AND finished_at IS NULL
 
 -- name: release_command
--- A claim handed back.
+-- A claim handed back by the term that has it.
 UPDATE commands SET claimed_by = NULL, claimed_until = NULL, claim_ttl = NULL
-WHERE id = :id AND finished_at IS NULL
+WHERE id = :id AND claimed_by = :term AND finished_at IS NULL
 
 -- name: commands
 -- A task's requests, oldest first.

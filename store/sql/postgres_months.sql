@@ -12,8 +12,10 @@ JOIN pg_class AS c ON c.oid = i.inhrelid
 WHERE i.inhparent = 'transitions'::regclass
 
 -- name: patience
--- How long this transaction waits for a lock.
-SELECT set_config('lock_timeout', :patience, true)
+-- How long this transaction waits for a lock, and the server for its next statement.
+SELECT
+    set_config('lock_timeout', :patience, true),
+    set_config('idle_in_transaction_session_timeout', :standstill, true)
 
 -- name: make
 -- A month's table, not yet a part of the trail.

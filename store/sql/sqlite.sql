@@ -351,8 +351,8 @@ FROM tasks AS t WHERE t.id = :task_id
 SELECT 1 FROM commands WHERE id = :id
 
 -- name: claim_commands
--- Open requests for a node's tasks, oldest first.
-SELECT id FROM commands
+-- Open requests for a node's tasks, oldest first; by their numbers, as an id may be no text.
+SELECT rowid AS number FROM commands
 WHERE node = :node AND finished_at IS NULL
     AND (claimed_until IS NULL OR claimed_until < :now OR claimed_until > :now + claim_ttl)
 ORDER BY issued_at, id LIMIT :limit
@@ -360,13 +360,19 @@ ORDER BY issued_at, id LIMIT :limit
 -- name: claim_commands_lease
 -- The claim of a term.
 UPDATE commands SET claimed_by = :term, claimed_until = :now + :ttl, claim_ttl = :ttl
-WHERE id IN (SELECT value FROM json_each(:ids))
+WHERE rowid IN (SELECT value FROM json_each(:numbers))
 
 -- name: claim_commands_read
 -- The requests of a list, oldest first.
 SELECT
-    id, task_id, action, issued_by, issued_at, reason, stored_at, claimed_by, claimed_until, finished_at, outcome, detail
-FROM commands WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY issued_at, id
+    rowid AS number, id, task_id, action, issued_by, issued_at, reason, stored_at, claimed_by, claimed_until,
+    finished_at, outcome, detail
+FROM commands WHERE rowid IN (SELECT value FROM json_each(:numbers)) ORDER BY issued_at, id
+
+-- name: claim_commands_refuse
+-- The end of a request that cannot be read.
+UPDATE commands SET finished_at = :now, outcome = 'refused', detail = :detail
+WHERE rowid = :number AND finished_at IS NULL
 
 -- name: complete_command
 -- The end of a request; the first one stands.
@@ -374,9 +380,9 @@ UPDATE commands SET finished_at = :now, outcome = :outcome, detail = :detail
 WHERE id = :id AND finished_at IS NULL
 
 -- name: release_command
--- A claim handed back.
+-- A claim handed back by the term that has it.
 UPDATE commands SET claimed_by = NULL, claimed_until = NULL, claim_ttl = NULL
-WHERE id = :id AND finished_at IS NULL
+WHERE id = :id AND claimed_by = :term AND finished_at IS NULL
 
 -- name: commands
 -- A task's requests, oldest first.

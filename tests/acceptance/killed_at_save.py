@@ -8,6 +8,7 @@ import runpy
 import signal
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from chong.store.model import Save
 from chong.store.sqlite import SqliteTaskStore
@@ -16,10 +17,10 @@ flag, module = sys.argv[1], sys.argv.index("-m") + 1
 save_many = SqliteTaskStore.save_many
 
 
-def killed_at_save(self: SqliteTaskStore, saves: Sequence[Save]) -> list[Exception | None]:
+def killed_at_save(self: SqliteTaskStore, saves: Sequence[Save], **more: Any) -> list[Exception | None]:
     if any(flag in save.snapshot.flags for save in saves):
         os.kill(os.getpid(), signal.SIGKILL)
-    return save_many(self, saves)
+    return save_many(self, saves, **more)
 
 
 SqliteTaskStore.save_many = killed_at_save

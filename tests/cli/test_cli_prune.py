@@ -235,6 +235,23 @@ def test_a_batch_that_does_not_fit_is_cut_off_again(world: World, tmp_path: Path
     assert [line["task"]["id"] for line in lines(path)] == [record.task.id for record in records]
 
 
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
+@pytest.mark.parametrize("kept", [(), (1,), (0, 2), (0, 1, 2)])
+def test_of_the_newest_batch_only_what_is_to_be_kept_stays(world: World, tmp_path: Path, name: str, kept):
+    """What was archived before stays, and what comes after it follows."""
+    for day in range(5):
+        world.move(world.add(), S.SUCCEEDED, ended_at=LONG_AGO + timedelta(days=day))
+    first, *batch, last = world.store.prunable(timedelta(days=90))
+    path = tmp_path / name
+    with closing(Archive(path)) as archive:
+        archive.add([first])
+        archive.add(batch)
+        archive.keep([batch[number] for number in kept])
+        archive.add([last])
+    wanted = [first, *(batch[number] for number in kept), last]
+    assert [line["task"]["id"] for line in lines(path)] == [record.task.id for record in wanted]
+
+
 @contextmanager
 def file_limit(size: int) -> Iterator[None]:
     """No file of this process may grow beyond `size`, as on a disk that is full."""

@@ -93,6 +93,8 @@ def test_a_bucket_that_does_not_exist_is_refused(two: World, chong, command):
         (("hold", "mail", "--wait"), 2, "--wait: expected beside --bucket or --name, got NAME"),
         (("unhold", "mail", "--wait"), 2, "--wait: expected beside --bucket or --name, got NAME"),
         (("hold", "--bucket", "x"), 2, "expected items like 7 or 0-15"),
+        (("drain", "n" * 101), 2, "node: expected 1 to 100 characters, got 101"),
+        (("hold", "--name", "mail", "--as", "n" * 201), 2, "--as: expected 1 to 200 characters, got 201"),
         (("hold", "--name", "mail", "--reason", "x" * 501), 2, "--reason: expected 1 to 500 characters, got 501"),
     ],
 )

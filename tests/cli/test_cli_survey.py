@@ -50,6 +50,24 @@ def test_duplicates_and_gaps_of_a_partition(partition: World, chong):
     assert (rows[63]["state"], rows[63]["owners"], rows[63]["live_owners"]) == ("UNCOVERED", [], [])
 
 
+def test_of_two_hundred_owners_the_first_are_named(world: World, chong):
+    """And how many there are; JSON has all. A line can be read whatever the nodes are called."""
+    for number in range(200):
+        world.add_node(f"{number:03}-" + "n" * 96, frozenset(range(0, 64, 2)))
+    lines = chong("buckets").lines
+    assert max(map(len, lines)) < 700
+    assert " and 199 more" in lines[1]
+    assert len(rows_of(chong("buckets", "--json"))[0]["owners"]) == 201
+    nodes = chong("nodes").lines
+    assert max(map(len, nodes)) < 500
+    assert " and 16 more" in nodes[1]
+    assert len(chong("nodes", "--json").json[1]["buckets"]) == 32
+    told = chong("doctor")
+    assert told.code == 1
+    assert max(map(len, told.lines)) < 700
+    assert " and 198 more; give each bucket to one node" in told.lines[0]
+
+
 def test_all_live_owners_of_a_duplicate_are_named(partition: World, chong):
     """Each of them runs the bucket's work."""
     partition.add_node("node-d", frozenset({3, 4}))

@@ -1,6 +1,8 @@
 """Schedules of a whole node, with real seconds."""
 
+import time
 from collections import Counter
+from typing import Any
 
 from node_bench import InProcess, S, wait_until
 from node_store import Fickle
@@ -97,6 +99,23 @@ def test_without_the_store_a_firing_waits_and_the_newest_comes_after_it(bench: I
     instants = sorted(map(planned, fired(node, "tick")))
     after = [instant for instant in instants if instant > last]
     assert after[0] - last >= 3000
+    assert len(set(instants)) == len(instants)
+
+
+class Slow(Fickle):
+    """Its claims take longer than the interval of what they are for."""
+
+    def claim_firing(self, *args: Any, **facts: Any) -> bool:
+        won = bool(super().__getattr__("claim_firing")(*args, **facts))
+        time.sleep(1.3)  # not to wait for anything: this is how slow it is
+        return won
+
+
+def test_a_store_that_is_slower_than_the_interval_lets_instants_run_late(bench: InProcess):
+    """Each answer comes behind the next instant, and what it claims runs all the same."""
+    node = bench.start(store=Slow(bench.store), modules=MODULES)
+    wait_until(lambda: len(fired(node, "tick")) >= 3, "three of them")
+    instants = [planned(task) for task in fired(node, "tick")]
     assert len(set(instants)) == len(instants)
 
 

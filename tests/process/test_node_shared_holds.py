@@ -163,6 +163,7 @@ def test_an_idle_node_pays_one_small_query_for_holds(counted: Counted):
     poller = CommandPoller(
         counted, "node-a", "node-a.1", every=1, on_commands=told.append, known=lambda: seen[0],
         on_holds=told.append, on_error=told.append, on_success=lambda: None,
+        on_unreadable=told.append,
     )  # fmt: skip
     poller.poll()
     assert [(found.revision, len(found.holds)) for found in told] == [(revision, 1)]

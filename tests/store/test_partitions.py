@@ -97,7 +97,7 @@ def test_a_month_goes_when_it_is_over_and_empty(store, database, connection):
     store.upkeep()
     assert parts(database) & old == {Month.of(past).table}
     (record,) = store.prunable(timedelta(0))
-    assert (record.task.id, store.prune([record])) == (kept.id, 1)
+    assert (record.task.id, store.prune([record])) == (kept.id, {kept.id})
     store.upkeep()
     assert parts(database) & old == set()
 

@@ -99,8 +99,8 @@ def prune(store, address):
     kept, gone = stored_end(store, 1), stored_end(store, 2)
     records = [record for record in store.prunable(NOTHING_STORED) if record.task.id == gone.id]
 
-    def check(count):
-        expect(count, 0)
+    def check(went):
+        expect(went, set())
         expect([task.id for task in store.query(TaskQuery(limit=9))], [kept.id])
 
     return lambda: store.prune(records), check
@@ -216,7 +216,7 @@ def release_command(store, address):
     run = stored_run(store)
     store.submit_command(request(1, run))
     store.claim_commands(NODE, TERM, lease=TTL)
-    return lambda: store.release_command("command-1"), lambda _: expect(
+    return lambda: store.release_command("command-1", TERM), lambda _: expect(
         [command.id for command in store.claim_commands(NODE, TERM, lease=TTL)], ["command-1"]
     )
 

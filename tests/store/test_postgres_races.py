@@ -18,7 +18,7 @@ import pytest
 from pg_server import Server
 from waiting import wait_until
 
-from chong.store.errors import ConcurrencyConflict, Refused, StoreUnavailable
+from chong.store.errors import ConcurrencyConflict, Rebucketed, Refused, StoreUnavailable
 from chong.store.model import Beat, HoldScope, SharedHold
 from chong.store.postgres import PostgresTaskStore
 from chong.store.specimens import (
@@ -247,6 +247,32 @@ class TestLeases:
         assert times > 0
         assert verdicts == [None] * len(ends)
         assert {lease.task_id for lease in store.leases()} == {run.id for run in runs[1::2]}
+
+
+def test_a_new_task_waits_for_a_rebucket_and_is_then_refused(stores, store):
+    """However late it is: the number is looked at where it cannot change any more."""
+    store.record_num_buckets(64)
+    stored_queued(store, 1, bucket=0, bucket_key="a")
+    is_half, go = threading.Event(), threading.Event()
+
+    def wait(*_: int) -> None:
+        is_half.set()
+        assert go.wait(LIMIT)
+
+    with ThreadPoolExecutor(2) as threads:
+        change = threads.submit(partial(stores[1].rebucket, 96, "change", actor="olga", on_progress=wait))
+        assert is_half.wait(LIMIT)
+        assert store.deployment().num_buckets == 64  # whoever looks now sees nothing of it yet
+        late = [save_of(None, queued(2, bucket=0, bucket_key="a"))]
+        saving = threads.submit(partial(stores[2].save_many, late, num_buckets=64))
+        with store._calls.connected() as watching:
+            waiting = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            wait_until(lambda: watching.execute(waiting).fetchone(), "the save at the lock")
+        go.set()
+        assert change.result(LIMIT).after == 96
+        (verdict,) = saving.result(LIMIT)
+    assert isinstance(verdict, Rebucketed)
+    assert store.get(task_id(2)) is None
 
 
 CHILD = """

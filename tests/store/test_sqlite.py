@@ -58,6 +58,33 @@ def setting(store: SqliteTaskStore, name: str):
         return db.execute(f"PRAGMA {name}").fetchone()[0]
 
 
+@pytest.mark.parametrize("look", ["nodes", "leases", "buckets", "survey"])
+def test_what_was_written_just_before_a_look_does_not_come_from_the_future(path, look):
+    """Whoever looks reads the clock after he has chosen what he sees: a writer may come in between."""
+    now, late = SetClock(), []
+
+    def clock() -> datetime:
+        """Of the looker; whenever it is asked, somebody else writes a second later."""
+        moment = now.now
+        if late:
+            now.advance(1)
+            late[0]()
+        return moment
+
+    with SqliteTaskStore(path, clock=clock) as looking, SqliteTaskStore(path, clock=now) as writing:
+        writing.record_num_buckets(64)
+        writing.register_term(term_record(), node_record())
+        run = stored_run(writing, 1)
+        late.append(lambda: writing.renew(TERM, [run.id], TTL))
+        found = {
+            "nodes": lambda: [node.is_live for node in looking.nodes()],
+            "leases": lambda: [not lease.is_past for lease in looking.leases()],
+            "buckets": lambda: [load.expired == 0 for load in looking.bucket_loads()],
+            "survey": lambda: [node.is_live for node in looking.survey(still=timedelta(0)).nodes],
+        }[look]()
+        assert found == [True]
+
+
 def in_thread(work) -> object:
     """What `work` returns in a thread of its own, which ends then."""
     with ThreadPoolExecutor(1) as pool:

@@ -1,17 +1,19 @@
 """A row that says what chong never writes is named by table, key and column, whoever reads it."""
 
 import sqlite3
-from contextlib import closing
+from contextlib import ExitStack, closing
+from datetime import timedelta
 
 import psycopg
 import pytest
 
 from chong.store.codec import Codec
 from chong.store.columns import MICROSECONDS
-from chong.store.errors import StoreError, StoreUnavailable, UnreadableRow
+from chong.store.errors import StoreUnavailable, UnreadableRow
 from chong.store.model import HoldScope, SharedHold
 from chong.store.postgres import PostgresTaskStore
-from chong.store.specimens import TERM, TTL, moved, put, request, stored_run
+from chong.store.specimens import NODE, TERM, moved, put, stored_run
+from chong.store.specimens import request as asked
 from chong.store.sqlite import SqliteTaskStore
 from chong.store.states import Status
 
@@ -89,12 +91,79 @@ def test_a_table_that_is_away_is_waited_for(damaged):
     assert put(store, run, moved(run, Status.SUCCEEDED)).status is Status.SUCCEEDED
 
 
-def test_a_time_that_python_cannot_hold_is_one_line(database):
+@pytest.mark.parametrize("value", ["infinity", "-infinity", "20000-01-01"])
+def test_a_time_that_python_cannot_hold_is_named(database, value):
     """The driver reads it after the call."""
     with PostgresTaskStore(database) as store:
         run = stored_run(store)
-        store.submit_command(request(1, run))
         with psycopg.connect(database, autocommit=True) as other:
-            other.execute("UPDATE commands SET issued_at = 'infinity'")
-        with pytest.raises(StoreError, match="a row cannot be read: timestamp too large"):
-            store.claim_commands("node-a", TERM, lease=TTL)
+            other.execute("UPDATE tasks SET created_at = %s", [value])
+        with pytest.raises(UnreadableRow, match=f"tasks {run.id}, column created_at: expected a time with a zone, got"):
+            store.get(run.id)
+
+
+def test_a_declaration_without_a_time_is_named(tmp_path):
+    """By its node."""
+    with SqliteTaskStore(tmp_path / "chong.db") as store, closing(sqlite3.connect(tmp_path / "chong.db")) as other:
+        store.declare_buckets("node-a", frozenset({1}))
+        other.execute("UPDATE node_buckets SET updated_at = 'noon'")
+        other.commit()
+        with pytest.raises(UnreadableRow, match="node_buckets node-a, column updated_at: expected a time"):
+            store.declarations()
+
+
+IN_BOTH = {
+    "an unknown action": ("action = 'explode'", "commands command-2, column action: expected an action of chong, got"),
+}
+IN_SQLITE = {
+    "no time": ("issued_at = 'noon'", "commands command-2, column issued_at: expected a time in microseconds, got"),
+    "an id that is no text": ("id = x'ff00'", "column id: expected text, got"),
+    "an id of bytes that are no text": ("id = CAST(x'ff41' AS TEXT)", "column id: expected text, got"),
+    "an issuer that is no text": ("issued_by = x'00'", "commands command-2, column issued_by: expected text, got"),
+    "a long id": ("id = replace(hex(zeroblob(5000)), '0', 'i'), action = 'x'", "column action: expected an action"),
+}
+IN_POSTGRES = {
+    "no time": ("issued_at = 'infinity'", "commands command-2, column issued_at: expected a time with a zone, got"),
+    "no end of a long id": ("id = repeat('i', 5000), action = 'x'", "column action: expected an action of chong"),
+}
+
+
+@pytest.fixture(
+    params=[
+        *(("sqlite", what) for what in IN_BOTH | IN_SQLITE),
+        *(("postgresql", what) for what in IN_BOTH | IN_POSTGRES),
+    ],
+    ids="-".join,
+)
+def spoilt(request):
+    """What is wrong with the second of three commands."""
+    database, what = request.param
+    return database, (IN_BOTH | (IN_SQLITE if database == "sqlite" else IN_POSTGRES))[what]
+
+
+def test_an_unreadable_command_holds_up_no_other(spoilt, tmp_path, request):
+    """It is told once, in one line, and is refused: who waits for it need not wait for ever."""
+    database, (change, said) = spoilt
+    with ExitStack() as ends:
+        if database == "sqlite":
+            store = ends.enter_context(SqliteTaskStore(tmp_path / "chong.db"))
+            other = ends.enter_context(closing(sqlite3.connect(tmp_path / "chong.db", isolation_level=None)))
+        else:
+            address = request.getfixturevalue("database")
+            store = ends.enter_context(PostgresTaskStore(address))
+            other = ends.enter_context(psycopg.connect(address, autocommit=True))
+        run = stored_run(store)
+        for number in (1, 2, 3):
+            store.submit_command(asked(number, run))
+        other.execute(f"UPDATE commands SET {change} WHERE id = 'command-2'")
+        told = []
+        claimed = store.claim_commands(NODE, TERM, lease=timedelta(0), on_unreadable=told.append)
+        assert {command.id for command in claimed} == {"command-1", "command-3"}
+        (fault,) = map(str, told)
+        assert said in fault
+        assert len(fault) < 250
+        assert "\n" not in fault
+        again = store.claim_commands(NODE, TERM, lease=timedelta(0), on_unreadable=told.append)
+        assert (len(again), len(told)) == (2, 1)
+        ended = "SELECT outcome, detail FROM commands WHERE finished_at IS NOT NULL"
+        assert [tuple(row) for row in other.execute(ended).fetchall()] == [("refused", fault)]

@@ -268,13 +268,54 @@ class TestFirings:
             node.at(seconds, work=False)
         assert len(node.jobs) == 1
 
-    def test_an_answer_for_an_instant_that_was_missed_starts_nothing(self, node):
-        """The newer one is in its place."""
+    def test_an_instant_that_was_claimed_runs_late_in_place_of_the_next_one(self, node):
+        """Nobody else may run it, and its task is open when the next one would be submitted."""
+        node.at(10, work=False)
+        node.at(20)
+        assert [s.id for s in node.submitted] == [
+            Firing("tick", None, START.replace(microsecond=0) + 10 * SECOND).id_on("node-a")
+        ]
+        assert [(event, facts["planned"][17:19]) for event, facts in node.said] == [("firing_skipped", "20")]
+
+    def test_an_instant_that_another_node_has_claimed_makes_room_for_the_newest(self, node, store):
+        """Which is asked for at once: the next look may come with the instant after it."""
+        first = Firing("tick", None, START.replace(microsecond=0) + 10 * SECOND)
+        store.claim_firing("tick", None, first.planned, node="node-b", event_id=first.id_on("node-b"))
         node.at(10, work=False)
         node.at(20)
         assert [s.id for s in node.submitted] == [
             Firing("tick", None, START.replace(microsecond=0) + 20 * SECOND).id_on("node-a")
         ]
+        assert node.events == []
+
+    def test_a_node_that_has_begun_to_drain_asks_for_no_newer_instant(self, node, store):
+        """It would not run it, and another node may."""
+        first = Firing("tick", None, START.replace(microsecond=0) + 10 * SECOND)
+        store.claim_firing("tick", None, first.planned, node="node-b", event_id=first.id_on("node-b"))
+        for seconds in (10, 20):
+            node.at(seconds, work=False)
+        node.intake.is_draining = True
+        node.at(21)
+        assert (node.submitted, list(node.jobs)) == ([], [])
+        newest = Firing("tick", None, START.replace(microsecond=0) + 20 * SECOND)
+        assert store.claim_firing("tick", None, newest.planned, node="node-b", event_id="its own")
+
+    def test_an_instant_without_an_answer_is_missed_when_the_next_one_has_come(self, node):
+        """It may be claimed, but what nobody knows is not run; the newest is asked for at the next look."""
+        node.loses_replies = True
+        node.at(10, work=False)
+        node.at(20)
+        assert (node.submitted, node.events) == ([], ["firing_missed"])
+        node.at(21)
+        assert [s.id for s in node.submitted] == [
+            Firing("tick", None, START.replace(microsecond=0) + 20 * SECOND).id_on("node-a")
+        ]
+
+    def test_a_slow_store_is_asked_one_thing_at_a_time(self, node):
+        """However many instants pass meanwhile."""
+        for seconds in (10, 20, 30, 40):
+            node.at(seconds, work=False)
+        assert len(node.jobs) == 1
 
     def test_while_a_former_task_is_open_firings_are_skipped(self, node):
         """It is said the 1st, 2nd, 4th and 8th time in a row."""
