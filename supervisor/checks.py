@@ -208,7 +208,9 @@ def _configured(scope: Scope) -> Iterator[Finding]:
         declared[claim.node].add(claim.bucket)
     outdated = {share.number_place: share for share in scope.configured.values() if _is_outdated(share, number)}
     for place, share in outdated.items():
-        advice = f"set num_buckets = {number} and each node's owned_buckets there, on every machine, then {_READ}"
+        advice = (
+            f"set num_buckets = {number} and each node's owned_buckets there, on every machine, then start the nodes"
+        )
         yield Finding(Kind.CONFIG, "num_buckets", f"{share.num_buckets} by {place}, {number} in the store", advice)
     for name, share in scope.configured.items():
         if not _is_outdated(share, number):
