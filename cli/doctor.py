@@ -14,12 +14,13 @@ from chong.cli.times import span, stamp, utc_now
 from chong.cli.values import read_age, reads
 from chong.store.alert import Alert
 from chong.store.errors import ConfigurationError, Refused
-from chong.store.view import as_json as view_of
-from chong.supervisor.checks import ADVICE, Kind, findings
+from chong.supervisor.advice import Kind
+from chong.supervisor.checks import findings
 from chong.supervisor.configured_buckets import configured_buckets
 from chong.supervisor.exits import Exit
 from chong.supervisor.keys import KEYS
 from chong.supervisor.nearest import suggestion
+from chong.supervisor.share import ConfiguredBuckets
 
 _ALERTS = (
     Column("ID", right=True),
@@ -49,13 +50,20 @@ def doctor(call: Invocation, *, orphan_after: timedelta | None, as_json: bool) -
     if orphan_after is None:
         orphan_after = timedelta(seconds=call.config.value("orphan_after") or KEYS["orphan_after"].default)
     with reach(call) as reached:
-        found = findings(reached.store.survey(still=orphan_after), configured_buckets(call.config.file))
+        found = findings(reached.store.survey(still=orphan_after), _configured(call))
     if as_json:
-        print_json([{**view_of(finding), "advice": ADVICE[finding.kind]} for finding in found])
+        print_json(found)
     else:
-        lines = (f"{one.kind}: {one.subject}: {one.detail}; {ADVICE[one.kind]}" for one in found)
+        lines = (f"{one.kind}: {one.subject}: {one.detail}; {one.advice}" for one in found)
         print_lines(map(escape, lines) if found else ["nothing found"])
     return Exit.REFUSED if found else Exit.DONE
+
+
+def _configured(call: Invocation) -> ConfiguredBuckets:
+    """By chong.toml, unless the store that was named for this look is another deployment's than the file's."""
+    file, said = call.config.file, call.said("db")
+    named = file.lookup("db", call.config.share.value if call.config.share else None) if file else None
+    return {} if said and named and said.value != named[1] else configured_buckets(file)
 
 
 @click.command()

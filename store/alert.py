@@ -1,16 +1,20 @@
 """What is wrong with a deployment, and what the store remembers of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Finding:
-    """Something is wrong now. `kind` and `subject` say what with what, and stay the same while it lasts."""
+    """Something is wrong now. `kind` and `subject` say what with what, and stay the same while it lasts.
+
+    advice: what to do about it; the store does not keep it.
+    """
 
     kind: str
     subject: str
     detail: str
+    advice: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -169,6 +169,13 @@ class TaskStore(ABC):
         """
 
     @abstractmethod
+    def check_serving(self) -> None:
+        """ConfigurationError where a supervisor could not work with the store, to which it has to write.
+
+        Looks, and changes nothing.
+        """
+
+    @abstractmethod
     def upkeep(self) -> None:
         """What the store's own tables need now and then, an hour apart; any supervisor may do it, several at once."""
 

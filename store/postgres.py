@@ -94,6 +94,10 @@ class PostgresTaskStore(TableStore):
     def _recognise(self, connection: Connection) -> None:
         postgres_schema.recognise(connection, self._calls.label, create=self._create)
 
+    def check_serving(self) -> None:
+        with self._calls.connected() as connection:
+            postgres_schema.check_serving(connection, self._calls.label)
+
     def _now(self) -> None:
         """The server's clock, or the one that stands in for it, is in every query."""
 

@@ -1,5 +1,7 @@
 """The address of a PostgreSQL database: what it says, and how it is shown without its secrets."""
 
+import os
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
@@ -8,9 +10,9 @@ import psycopg
 from psycopg import conninfo
 
 from chong.store.errors import ConfigurationError
+from chong.store.postgres_parts import ADVICE, faults_of, port_fault
 
-_HIGHEST_PORT = 65_535
-
+_SCHEME = re.compile("postgres(ql)?:", re.IGNORECASE)
 # The address may say otherwise.
 _DEFAULTS: dict[str, Any] = {
     "connect_timeout": 3,
@@ -23,22 +25,26 @@ _DEFAULTS: dict[str, Any] = {
 
 
 def parsed(address: str) -> dict[str, Any]:
-    """The parts of an address; what is wrong with one is told without showing it: a password may be anywhere in it."""
+    """The parts of an address; ConfigurationError names the first that is wrong, and shows nothing of a password."""
+    for fault in faults_of(address) if _SCHEME.match(address) else ():
+        raise ConfigurationError(f"store postgresql:...: {fault}")
     try:
         parts = _DEFAULTS | conninfo.conninfo_to_dict(address)
-        ports = [int(port) for port in str(parts.get("port") or "").split(",") if port]
-        if "@" in f"{parts.get('host', '')}{parts.get('dbname', '')}":
-            raise ValueError("an @ or / of the password was taken for its end")
     except (psycopg.ProgrammingError, ValueError) as error:
         raise ConfigurationError(
-            "store postgresql:...: expected postgresql://user@host:5432/database?option=value, got something else; "
-            "a / @ : or ? within a name or password is written as %2F %40 %3A %3F"
+            f"store postgresql:...: expected postgresql://user@host:5432/database?option=value, got something else; "
+            f"{ADVICE}"
         ) from error
-    wrong = [port for port in ports if not 1 <= port <= _HIGHEST_PORT]
-    if wrong:
-        # Without a user before it, what stands behind the colon may be a password.
-        got = wrong[0] if parts.get("user") else "something else"
-        raise ConfigurationError(f"store postgresql:...: expected a port from 1 to {_HIGHEST_PORT}, got {got}")
+    # As an option, after the question mark, it has not been looked at yet.
+    for port in filter(None, str(parts.get("port") or "").split(",")):
+        wrong = port_fault(port, is_shown=False)
+        if wrong is not None:
+            raise ConfigurationError(f"store postgresql:...: {wrong}")
+    if not any((parts.get("dbname"), parts.get("service"), os.environ.get("PGDATABASE"), os.environ.get("PGSERVICE"))):
+        # The driver would take the user's name for it, and chong might make its tables in a stranger's database.
+        raise ConfigurationError(
+            "store postgresql:...: database: expected its name, as in postgresql://user@host:5432/database, got none"
+        )
     return parts
 
 

@@ -10,6 +10,7 @@ from psycopg import errors
 
 from chong.store.errors import ConfigurationError, RightsMissing, StoreUnavailable, TablesMissing
 from chong.store.partitions import keep_months
+from chong.store.postgres_errors import WRITES
 from chong.store.postgres_session import Connection
 from chong.store.queries import load_queries, load_script, with_percent
 from chong.store.schema import OLDEST_CODE, SCHEMA_VERSION
@@ -21,6 +22,8 @@ NEEDED = 6
 """The last step that code has to know: without it, each renewed lease looks as if it were past."""
 
 OLDEST_SERVER = 14
+READ_ONLY = "read-only server, such as a standby, or a role for which each transaction is"
+_SHOWN = 3
 STRANGERS = "expected an empty database or chong's, got other tables"
 
 
@@ -48,10 +51,33 @@ def recognise(connection: Connection, label: str, *, create: bool) -> None:
         )
 
 
+def check_serving(connection: Connection, label: str) -> None:
+    """Refuse what a supervisor could not work with, without changing anything: it writes to every table."""
+    found = _rights(connection)
+    if found["is_read_only"]:
+        raise ConfigurationError(f"store {label}: expected a server that can be written to, got a {READ_ONLY}")
+    closed = found["closed_tables"]
+    if closed:
+        raise ConfigurationError(
+            f"store {label}: expected a role with {WRITES} on chong's tables, got one without that on "
+            f"{', '.join(closed[:_SHOWN])}{' and others' if len(closed) > _SHOWN else ''}"
+        )
+
+
+def _rights(connection: Connection) -> dict[str, Any]:
+    found = connection.execute(cast("Any", load_script("postgres_rights"))).fetchone()
+    assert found is not None, "it selects one row"
+    return found
+
+
 def _check_rights(connection: Connection, label: str) -> None:
     """Refuse a role for which `migrate` would end with an error, without making anything."""
-    found = connection.execute(cast("Any", load_script("postgres_rights"))).fetchone()
-    if found is not None and not found["may_create"]:
+    found = _rights(connection)
+    if found["is_read_only"]:
+        raise ConfigurationError(
+            f"store {label}: no tables of this version on a {READ_ONLY}: run `chong migrate` where it can be written to"
+        )
+    if not found["may_create"]:
         raise ConfigurationError(
             f"store {label}: permission denied for schema {found['schema'] or '(none)'}, no tables of this version: "
             f"run `chong migrate` with a role that may create tables, got {found['role']}"

@@ -61,6 +61,12 @@ class SqliteTaskStore(SqliteTables):
         self._identity = _identity_of(self._path)
         self._log = LogKeeper(self._new_session()) if checkpoints else None
 
+    def check_serving(self) -> None:
+        """SQLite opens a file that may only be read without a word, and makes other files beside it."""
+        for place, rights in ((self._path, os.R_OK | os.W_OK), (self._path.parent, os.W_OK | os.X_OK)):
+            if not os.access(place, rights):
+                raise ConfigurationError(f"store {self._path}: expected {place} to be writable, got no right to that")
+
     def close(self) -> None:
         end = time.monotonic() + self._deadline
         with self._sessions_lock:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from chong.store.buckets import BucketPolicy, format_buckets
-from chong.store.errors import ConfigurationError
+from chong.store.errors import Refused
 from chong.store.ids import new_id
 from chong.store.model import TaskSnapshot, Transition
 from chong.store.states import Status
@@ -32,16 +32,14 @@ class Admission:
         return self.owned is None or bucket in self.owned
 
     def bucket_for(self, key: str | None) -> int | None:
-        """The bucket of a key; ConfigurationError when it is not ours, or is missing where buckets are parted."""
+        """The bucket of a key; Refused when it is not ours, or is missing where buckets are parted."""
         if key is None:
             if not self.owns_all_buckets:
-                raise ConfigurationError(
-                    f"key: node {self.node!r} owns buckets {self._shown()} only and expects a key, got none"
-                )
+                raise Refused(f"key: node {self.node!r} owns buckets {self._shown()} only and expects a key, got none")
             return None
         bucket = self.policy.bucket_of(key)
         if not self.owns_bucket(bucket):
-            raise ConfigurationError(
+            raise Refused(
                 f"key {key[:60]!r} falls into bucket {bucket}: expected one of node {self.node!r}, {self._shown()}"
             )
         return bucket

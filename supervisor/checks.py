@@ -8,16 +8,17 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import StrEnum
 
 from chong.store.alert import Finding
 from chong.store.buckets import format_buckets
 from chong.store.model import HoldScope, NodeRecord
 from chong.store.states import Status
 from chong.store.survey import OpenWork, Survey
+from chong.supervisor.advice import ADVICE, Kind, to_release, to_release_here, to_replace
 from chong.supervisor.coverage import Owners, owners_of
 from chong.supervisor.holds import EVERYTHING
 from chong.supervisor.oneline import counted, few
+from chong.supervisor.share import ConfiguredBuckets, Share
 from chong.supervisor.shown_holds import ShownHolds
 
 CLOCK_SECONDS = 2.0
@@ -30,41 +31,6 @@ WAL_FIXED = (3, 51, 3)
 """The first SQLite in which two connections cannot spoil the log that both reset."""
 LONGEST = 300
 """Characters of a subject, and of a detail."""
-
-ConfiguredBuckets = Mapping[str, frozenset[int] | str | None]
-"""What a chong.toml says each node owns, None for everything; text says why that cannot be known."""
-
-
-class Kind(StrEnum):
-    DUPLICATE = "duplicate"
-    UNCOVERED = "uncovered"
-    ORPHAN = "orphan"
-    STUCK = "stuck"
-    UNCLAIMED = "unclaimed"
-    HELD = "held"
-    BROKEN = "broken"
-    CLOCK = "clock"
-    VERSIONS = "versions"
-    CONFIG = "config"
-    HOSTS = "hosts"
-    LIBRARY = "library"
-
-
-ADVICE: Mapping[str, str] = {
-    Kind.DUPLICATE: "give each bucket to one node by owned_buckets, and restart the others",
-    Kind.UNCOVERED: "start a node that owns them; what another node has accepted stays with that one",
-    Kind.ORPHAN: "start the node again; if it is gone for good, chong reconcile and then chong forget",
-    Kind.STUCK: "look at the node's log and at chong tasks",
-    Kind.UNCLAIMED: "look whether the node is alive, with chong nodes, and at its log",
-    Kind.HELD: "when its reason is gone, chong unhold, or chong drain --undo for a node",
-    Kind.BROKEN: "mend the module, then chong reload on the node",
-    Kind.CLOCK: "set the clock of its machine, and keep it by NTP",
-    Kind.VERSIONS: "install one version of chong on all nodes",
-    Kind.CONFIG: "put the same chong.toml, without nodes that are gone, on every machine, and restart the node",
-    Kind.HOSTS: "one SQLite file is for one machine: use a PostgreSQL store for several",
-    Kind.LIBRARY: "upgrade SQLite to 3.51.3 or newer, and restart what uses it",
-}
-"""What to do about each kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +63,8 @@ def findings(survey: Survey, configured: ConfiguredBuckets | None = None) -> lis
 
 
 def _short(finding: Finding) -> Finding:
-    return Finding(finding.kind, _cut(finding.subject), _cut(finding.detail))
+    advice = finding.advice or ADVICE[finding.kind]
+    return Finding(finding.kind, _cut(finding.subject), _cut(finding.detail), advice)
 
 
 def _cut(text: str) -> str:
@@ -131,18 +98,31 @@ def _by_owners(scope: Scope, owners: Callable[[int], tuple[str, ...]]) -> dict[t
 def _orphans(scope: Scope) -> Iterator[Finding]:
     """What has stood still for long and has nobody: its node is gone, or it waits in a bucket that nobody runs."""
     gone: defaultdict[str, list[OpenWork]] = defaultdict(list)
+    left: defaultdict[int | None, list[OpenWork]] = defaultdict(list)
     for work in scope.survey.work:
         if not work.still:
             continue
         if work.node not in scope.present:
-            gone[f"node {work.node}"].append(work)
+            gone[work.node].append(work)
         elif not work.status.is_run and not scope.present.intersection(scope.owners.of(work.bucket)):
-            gone["keyless work" if work.bucket is None else f"bucket {work.bucket}"].append(work)
-    for subject, works in gone.items():
-        oldest = min(works, key=lambda work: work.since)
-        tasks = counted(sum(work.still for work in works), "task")
-        why = "its node is not alive" if subject.startswith("node ") else "nobody who is alive owns it"
-        yield Finding(Kind.ORPHAN, subject, f"{tasks} without change, {oldest.task_id} since {_at(oldest)}: {why}")
+            left[work.bucket].append(work)
+    for node, works in gone.items():
+        yield _orphan(f"node {node}", works, "its node is not alive", to_replace(node))
+    for bucket, works in left.items():
+        nodes = few(sorted({work.node for work in works}))
+        if bucket is None:
+            advice = f"only a node without owned_buckets runs them: take it out for {nodes}, or chong stop them"
+            yield _orphan("keyless work", works, "nobody who is alive owns it", advice)
+        else:
+            advice = f"give the bucket back to {nodes} by owned_buckets, or chong stop --bucket {bucket}"
+            yield _orphan(f"bucket {bucket}", works, "nobody who is alive owns it", advice)
+
+
+def _orphan(subject: str, works: list[OpenWork], why: str, advice: str) -> Finding:
+    oldest = min(works, key=lambda work: work.since)
+    tasks = counted(sum(work.still for work in works), "task")
+    detail = f"{tasks} without change, {oldest.task_id} since {_at(oldest)}: {why}"
+    return Finding(Kind.ORPHAN, subject, detail, advice)
 
 
 def _stuck(scope: Scope) -> Iterator[Finding]:
@@ -173,7 +153,7 @@ def _stuck(scope: Scope) -> Iterator[Finding]:
 def _held(scope: Scope) -> Iterator[Finding]:
     for hold in scope.survey.holds:
         subject = hold.target if hold.scope is HoldScope.NAME else f"{hold.scope} {hold.target}"
-        yield Finding(Kind.HELD, subject, hold.text)
+        yield Finding(Kind.HELD, subject, hold.text, to_release(hold.scope, hold.target))
 
 
 def _unclaimed(scope: Scope) -> Iterator[Finding]:
@@ -193,7 +173,8 @@ def _definitions(scope: Scope) -> Iterator[Finding]:
             continue  # what it last said of itself counts no more
         if entry.hold:
             what = "everything" if entry.name == EVERYTHING else entry.name
-            yield Finding(Kind.HELD, f"{what} on {entry.node}", entry.hold)
+            advice = to_release_here(entry.name, entry.node)
+            yield Finding(Kind.HELD, f"{what} on {entry.node}", entry.hold, advice)
         if entry.error:
             yield Finding(Kind.BROKEN, f"{entry.name or entry.module} on {entry.node}", entry.error)
 
@@ -221,19 +202,45 @@ def _configured(scope: Scope) -> Iterator[Finding]:
     declared: defaultdict[str, set[int]] = defaultdict(set)
     for claim in scope.survey.declarations:
         declared[claim.node].add(claim.bucket)
-    for name, owned in scope.configured.items():
-        subject = f"node {name}"
-        if isinstance(owned, str):
-            yield Finding(Kind.CONFIG, subject, owned)
-        elif name not in scope.nodes:
-            yield Finding(Kind.CONFIG, subject, "named in chong.toml, and has never been here")
-        elif _owned(owned, number) != _owned(declared[name], number):
-            said = f"{_told(owned, number)} by chong.toml, {_told(declared[name], number)} by its own declaration"
-            yield Finding(Kind.CONFIG, subject, f"owns {said}")
+    outdated = {share.number_place: share for share in scope.configured.values() if _is_outdated(share, number)}
+    for place, share in outdated.items():
+        advice = (
+            f"set num_buckets = {number} and each node's owned_buckets there, on every machine, then start the nodes"
+        )
+        yield Finding(Kind.CONFIG, "num_buckets", f"{share.num_buckets} by {place}, {number} in the store", advice)
+    for name, share in scope.configured.items():
+        if not _is_outdated(share, number):
+            yield from _compared(scope, name, share, declared[name])
     if scope.configured:
         for node in scope.live:
             if node.node not in scope.configured:
-                yield Finding(Kind.CONFIG, f"node {node.node}", "alive, and not named in chong.toml")
+                advice = f"add [nodes.{node.node}] to chong.toml, on every machine, and {_READ}; or end that node"
+                yield Finding(Kind.CONFIG, f"node {node.node}", "alive, and not named in chong.toml", advice)
+
+
+_READ = "restart the supervisors, which have read it at their start"
+
+
+def _is_outdated(share: Share, number: int | None) -> bool:
+    """Of the buckets of another number nothing can be compared."""
+    return None not in (number, share.num_buckets) and share.num_buckets != number
+
+
+def _compared(scope: Scope, name: str, share: Share, declared: Collection[int]) -> Iterator[Finding]:
+    subject, number = f"node {name}", scope.survey.deployment.num_buckets
+    node = scope.nodes.get(name)
+    if share.fault is not None:
+        yield Finding(Kind.CONFIG, subject, share.fault, f"correct it there, on every machine, and {_READ}")
+    elif node is None:
+        gone = f"take {name} out of chong.toml ({share.place}), on every machine, give its buckets away, and {_READ}"
+        detail = "named in chong.toml, and not known here: it has never been started, or was forgotten"
+        yield Finding(Kind.CONFIG, subject, detail, f"start it; if it is gone for good, {gone}")
+    elif not (declared or node.is_live):
+        return  # a rebucket drops what was declared, and the node says it anew when it starts
+    elif _owned(share.owned, number) != _owned(declared, number):
+        said = f"{_told(share.owned, number)} by chong.toml, {_told(declared, number)} by its own declaration"
+        advice = f"correct {share.place} on every machine, and restart {name} and whoever has read another one"
+        yield Finding(Kind.CONFIG, subject, f"owns {said}", advice)
 
 
 def _owned(buckets: Collection[int] | None, number: int | None) -> frozenset[int]:

@@ -110,9 +110,9 @@ class Controller:
     ) -> TaskSnapshot:
         """Accept a task; returns it once it is stored, or is safe on this node's disk while the store is away.
 
-        ConfigurationError when its bucket is not ours or it has no key in a partition; Refused when the name is
-        unknown, the unique key is taken, or the node is full or going down; TimeoutError when nothing of that
-        is known within `timeout` seconds.
+        Refused when its bucket is not ours or it has no key in a partition, the name is unknown, the unique key is
+        taken, or the node is full or going down; ConfigurationError for what could be no submission; TimeoutError when
+        nothing of that is known within `timeout` seconds.
         """
         submission = Submission(name=name, key=key, params=params or {}, unique_key=unique_key)
         self._term.node.admission.bucket_for(key)

@@ -17,7 +17,7 @@ from chong.supervisor.config import configured
 from chong.supervisor.containment import check_setting
 from chong.supervisor.controller import Controller
 from chong.supervisor.effective import settings_of, url_of
-from chong.supervisor.exits import Exit
+from chong.supervisor.exits import OF_SUPERVISOR, Exit, told
 from chong.supervisor.keys import KEYS
 from chong.supervisor.logs import set_up_logging
 from chong.supervisor.oneline import one_line, sentence
@@ -33,15 +33,16 @@ LAST_WORDS_SECONDS = 0.5
 """For the log after a fault: until the process is gone nobody renews its leases."""
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.command(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120}, epilog=told(OF_SUPERVISOR)
+)
 @configured_by(KEYS.values())
 @click.option("--check", is_flag=True, help="Start nothing: say whether settings, directories and store allow it.")
 @click.version_option(package_name="chong", message="chong %(version)s")
 def supervise(*, check: bool, **said: Any) -> None:
-    """Run the tasks of this node until SIGTERM or SIGINT; a second one shortens the drain. SIGHUP loads new task code.
+    """Run the tasks of this node until SIGTERM or SIGINT; a second one shortens the drain.
 
-    Exit codes: 0 ended as asked; 1 failed; 2 wrong usage or configuration, nothing was started; 3 the store cannot be
-    opened, or with --check does not answer.
+    SIGHUP loads new task code.
     """
     config = configured(said, is_node=True)
     settings = settings_of(config)

@@ -1,13 +1,15 @@
 """Looks over the whole deployment now and then, and keeps the store's alerts."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from chong.store.alert import AlertChanges
+from chong.store.alert import AlertChanges, Finding
 from chong.store.contract import TaskStore
 from chong.store.errors import Refused, StoreError
-from chong.supervisor.checks import ConfiguredBuckets, findings
+from chong.supervisor.checks import findings
+from chong.supervisor.recurring import Recurring
+from chong.supervisor.share import ConfiguredBuckets
 
 QUIET_LOOKS = 2.5
 """Looks without a finding after which its alert is over: one that fails, or is late, clears nothing."""
@@ -19,7 +21,10 @@ def lead(before: datetime, store: datetime, after: datetime) -> timedelta:
 
 
 class Monitor:
-    """`look` is called in a thread of its own; `on_changes` and `on_error` must only hand over."""
+    """`look` is called in a thread of its own, as is `trouble`.
+
+    `on_changes` must only hand over; it hears what a report has changed, and what was found then.
+    """
 
     def __init__(
         self,
@@ -29,8 +34,8 @@ class Monitor:
         every: float,
         orphan_after: float,
         configured: ConfiguredBuckets,
-        on_changes: Callable[[AlertChanges], None],
-        on_error: Callable[[Exception], None],
+        on_changes: Callable[[AlertChanges, Sequence[Finding]], None],
+        trouble: Recurring,
     ) -> None:
         self._store = store
         self._term = term
@@ -38,25 +43,27 @@ class Monitor:
         self._orphan_after = timedelta(seconds=orphan_after)
         self._configured = configured
         self._on_changes = on_changes
-        self._on_error = on_error
+        self._trouble = trouble
         self._event = uuid.uuid4().hex
 
     def look(self) -> float:
         """Look once; the seconds until the next time."""
         try:
-            self._on_changes(self._report())
+            changes, found = self._report()
         except (StoreError, Refused) as error:
-            self._on_error(error)
+            self._trouble.again(error)
         else:
+            self._on_changes(changes, found)
+            self._trouble.end()
             # Only now: a report whose answer was lost is made again, and its changes are told after all.
             self._event = uuid.uuid4().hex
         return self._every
 
-    def _report(self) -> AlertChanges:
+    def _report(self) -> tuple[AlertChanges, Sequence[Finding]]:
         before = datetime.now(UTC)
         survey = self._store.survey(still=self._orphan_after)
         ahead = lead(before, survey.now, datetime.now(UTC))
         self._store.report_clock(self._term, ahead)
         found = findings(survey, self._configured)
         quiet = timedelta(seconds=self._every * QUIET_LOOKS)
-        return self._store.report_findings(found, quiet=quiet, event_id=self._event)
+        return self._store.report_findings(found, quiet=quiet, event_id=self._event), found

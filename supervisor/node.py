@@ -27,6 +27,7 @@ from chong.supervisor.outage import Outage
 from chong.supervisor.outbox import Outbox
 from chong.supervisor.processes import Processes
 from chong.supervisor.queue import TurnQueue
+from chong.supervisor.recurring import Recurring
 from chong.supervisor.registration import Registration
 from chong.supervisor.reloads import Reloaded, ReloadSettled
 from chong.supervisor.schedule import plans_of
@@ -69,6 +70,9 @@ class Node:
         self._outbox = outbox
         self._queue = queue
         self._log = log
+        # These two belong to the store's thread.
+        self._publishing = Recurring(log, "catalogue_not_published", "catalogue_published")
+        self._answering = Recurring(log, "command_not_answered", "command_answered")
         self._title = ""
 
     @property
@@ -208,12 +212,15 @@ class Node:
             self.courier.do(partial(self._publish, shown))
 
     def _publish(self, entries: list[CatalogueEntry]) -> None:
+        """In the store's thread."""
         try:
             self._store.publish_catalogue(self.admission.node, entries)
         except ChongError as error:
-            self.loop.call(partial(self._log.warning, "catalogue_not_published", error=str(error)))
+            self._publishing.again(error)
             if isinstance(error, StoreUnavailable):
                 self.loop.call(partial(self.loop.later, PUBLISH_AGAIN, self.publish))
+        else:
+            self._publishing.end()
 
     # --- from the store --------------------------------------------------------------------------------------
 
@@ -297,7 +304,9 @@ class Node:
             else:
                 self._store.release_command(command.id, self.admission.term)
         except StoreError as error:
-            self.loop.call(partial(self._log.warning, "command_not_answered", command=command.id, error=str(error)))
+            self._answering.again(error, command=command.id)
+        else:
+            self._answering.end()
 
     def reload(self, settled: ReloadSettled) -> None:
         """Load the task modules anew, in a generation for all runs from then on; runs under way keep theirs."""

@@ -50,4 +50,5 @@ def _new_file(url: str, state: Path) -> Path | None:
 
 def _recorded_buckets(url: str) -> int | None:
     with open_store(url, create=False) as store:
+        store.check_serving()
         return store.deployment().num_buckets

@@ -11,7 +11,7 @@ EVERY_SECONDS = 60.0
 class Recurring:
     """Says `event` the first time, then once in `EVERY_SECONDS` with how often it came so far, and `over` at its end.
 
-    clock: monotonic seconds.
+    For one thread. grave: an error, not a warning. clock: monotonic seconds.
     """
 
     def __init__(
@@ -19,22 +19,26 @@ class Recurring:
         log: structlog.typing.FilteringBoundLogger,
         event: str,
         over: str,
+        *,
+        grave: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._log = log
+        self._say = log.error if grave else log.warning
         self.event = event
         self._over = over
         self._clock = clock
         self._times = 0
         self._said_at = 0.0
 
-    def again(self, error: Exception) -> None:
+    def again(self, error: Exception, **facts: object) -> None:
+        """`facts`: what is special about this time."""
         self._times += 1
         now = self._clock()
         if self._times > 1 and now - self._said_at < EVERY_SECONDS:
             return
         self._said_at = now
-        self._log.warning(self.event, error=str(error), times=self._times)
+        self._say(self.event, **facts, error=str(error), times=self._times)
 
     def end(self) -> None:
         """It went well; says nothing where nothing was wrong."""

@@ -11,6 +11,7 @@ from chong.store.model import NodeRecord, TermRecord
 from chong.supervisor.courier import Courier
 from chong.supervisor.loop import Loop
 from chong.supervisor.namesake import refuse_namesake
+from chong.supervisor.recurring import Recurring
 
 REGISTER_AGAIN = 5.0
 
@@ -34,7 +35,8 @@ class Registration:
         self._store = store
         self._courier = courier
         self._term, self._node = records
-        self._log = log
+        self._trouble = Recurring(log, "node_not_registered", "node_registered")
+        """Belongs to the store's thread, too."""
         self._has_begun = False
         self._declared: frozenset[int] | None = None
         self._is_known = False
@@ -66,7 +68,7 @@ class Registration:
         try:
             self._store.end_term(self._term.term)
         except ChongError as error:
-            self._log.warning("node_not_registered", error=str(error))
+            self._trouble.again(error)
 
     def show(self, generation: int) -> None:
         """Let the store know that this generation is live."""
@@ -88,7 +90,9 @@ class Registration:
         except ConfigurationError:
             raise  # ends the term: while it was cut off, a namesake has come
         except ChongError as error:
-            self._loop.call(partial(self._log.warning, "node_not_registered", error=str(error)))
+            self._trouble.again(error)
             if isinstance(error, StoreUnavailable):
                 again = partial(self._register, node, declares=declares)
                 self._loop.call(partial(self._loop.later, REGISTER_AGAIN, again))
+        else:
+            self._trouble.end()

@@ -18,10 +18,10 @@ from typing import NamedTuple
 from chong.store.contract import TaskStore
 from chong.store.errors import ChongError
 from chong.supervisor.files import SPOIL_SUFFIX
+from chong.supervisor.recurring import Recurring
 from chong.supervisor.settings import Settings
 
 OnPruned = Callable[[dict[str, int]], None]
-OnError = Callable[[Exception], None]
 
 EVERY_SECONDS = 600.0
 AGAIN_SECONDS = 1.0
@@ -62,16 +62,16 @@ class Log(NamedTuple):
 class FileRetention:
     """Lets files go by their age and, as for logs, by what they take together.
 
-    `on_pruned` hears what went, by name; `on_error` what kept a turn from its end.
+    `on_pruned` hears what went, by name; `trouble` what kept a turn from its end.
     """
 
-    def __init__(self, settings: Settings, *, on_pruned: OnPruned, on_error: OnError) -> None:
+    def __init__(self, settings: Settings, *, on_pruned: OnPruned, trouble: Recurring) -> None:
         self._paths = settings.paths
         self._keep_logs = settings.keep_logs
         self._most = float("inf") if settings.keep_logs_gib is None else settings.keep_logs_gib * GIBIBYTE
         self._keep_spool = settings.keep_spool
         self._on_pruned = on_pruned
-        self._on_error = on_error
+        self._trouble = trouble
 
     def turn(self) -> float:
         """Let go of what has had its time; the seconds until the next turn."""
@@ -81,7 +81,9 @@ class FileRetention:
             self._prune_logs(gone, now)
             self._prune_spool(gone, now)
         except OSError as error:
-            self._on_error(error)
+            self._trouble.again(error)
+        else:
+            self._trouble.end()
         if gone:
             self._on_pruned(dict(gone))
         return EVERY_SECONDS
@@ -141,15 +143,18 @@ class FileRetention:
 class StoreRetention:
     """Removes tasks from the store that ended more than `keep` days ago, a bounded number in each turn.
 
-    With None they stay. Old firings and terms go in any case: nobody looks at them any more.
+    With None they stay. Old firings and terms go in any case: nobody looks at them any more. `trouble` makes one for
+    the upkeep of the tables and one for the rows: where the first fails the second may go well.
     """
 
-    def __init__(self, store: TaskStore, keep: float | None, *, on_pruned: OnPruned, on_error: OnError) -> None:
+    def __init__(
+        self, store: TaskStore, keep: float | None, *, on_pruned: OnPruned, trouble: Callable[[], Recurring]
+    ) -> None:
         self._store = store
         self._keeps_tasks = keep is None
         self._age = timedelta(days=TRACES_DAYS if keep is None else keep)
         self._on_pruned = on_pruned
-        self._on_error = on_error
+        self._of_tables, self._of_rows = trouble(), trouble()
 
     def turn(self) -> float:
         gone: Counter[str] = Counter()
@@ -157,13 +162,17 @@ class StoreRetention:
         try:
             self._store.upkeep()
         except ChongError as error:  # a role that may not make tables can prune all the same
-            self._on_error(error)
+            self._of_tables.again(error)
+        else:
+            self._of_tables.end()
         try:
             for _ in range(BATCHES):
                 if not (is_more := self._prune_batch(gone)):
                     break
         except ChongError as error:
-            self._on_error(error)
+            self._of_rows.again(error)
+        else:
+            self._of_rows.end()
         if gone := +gone:
             self._on_pruned(dict(gone))
         return AGAIN_SECONDS if is_more else EVERY_SECONDS
@@ -192,9 +201,9 @@ def _remove(log: Log, gone: Counter[str]) -> None:
 
 
 def retentions(
-    settings: Settings, store: TaskStore, *, on_pruned: OnPruned, on_error: OnError
+    settings: Settings, store: TaskStore, *, on_pruned: OnPruned, trouble: Callable[[], Recurring]
 ) -> list[tuple[str, Callable[[], float]]]:
     """The turns of a node with these settings, by the name of their thread."""
-    files = FileRetention(settings, on_pruned=on_pruned, on_error=on_error)
-    rows = StoreRetention(store, settings.keep_tasks, on_pruned=on_pruned, on_error=on_error)
+    files = FileRetention(settings, on_pruned=on_pruned, trouble=trouble())
+    rows = StoreRetention(store, settings.keep_tasks, on_pruned=on_pruned, trouble=trouble)
     return [("chong-retention", files.turn), ("chong-pruning", rows.turn)]

@@ -7,10 +7,10 @@ from typing import Any
 
 from chong.store.buckets import DEFAULT_NUM_BUCKETS, BucketPolicy
 from chong.store.errors import ConfigurationError
-from chong.supervisor.checks import ConfiguredBuckets
 from chong.supervisor.files import check_plain, make_private
 from chong.supervisor.keys import DEFAULTS, FIELDS, Key
 from chong.supervisor.paths import Paths, default_node, default_runtime_dir, default_state_dir
+from chong.supervisor.share import ConfiguredBuckets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from chong.supervisor.gatekeeper import Gatekeeper
 from chong.supervisor.loop import Loop
 from chong.supervisor.namesake import is_registered
 from chong.supervisor.rebucketed import refuse_rebucketed
+from chong.supervisor.recurring import Recurring
 
 
 class SharedHolds:
@@ -47,6 +48,8 @@ class SharedHolds:
         self._num_buckets = num_buckets
         self._on_forgotten = on_forgotten
         self._log = log
+        self._trouble = Recurring(log, "holds_not_acknowledged", "holds_acknowledged")
+        """Belongs to the store's thread."""
 
     def take(self, found: HoldList) -> None:
         """Shut and open what they say, and then say so."""
@@ -60,8 +63,9 @@ class SharedHolds:
             is_known = self._store.acknowledge_holds(self._term, revision)
             is_forgotten = not is_known and not is_registered(self._store, self._node, self._term)
         except StoreError as error:
-            self._loop.call(partial(self._log.warning, "holds_not_acknowledged", error=str(error)))
+            self._trouble.again(error)
         else:
+            self._trouble.end()
             self._loop.call(partial(self._acknowledged, revision, is_forgotten=is_forgotten))
 
     def _acknowledged(self, revision: int, *, is_forgotten: bool) -> None:

@@ -19,6 +19,7 @@ from chong.supervisor.outbox import Outbox
 from chong.supervisor.paths import Paths
 from chong.supervisor.processes import Processes
 from chong.supervisor.queue import Place, TurnQueue
+from chong.supervisor.recurring import Recurring
 from chong.supervisor.retry import retry_wait
 from chong.supervisor.spool import Spool
 from chong.supervisor.task_state import Phase, TaskState
@@ -43,6 +44,11 @@ class Tasks:
         self._spool = spool
         self._handover = Handover(paths, spool, log)
         self._log = log
+        # On a full disk each of them comes with every task, or with every checkpoint.
+        self._marking = Recurring(log, "stored_not_marked", "stored_marked", grave=True)
+        self._keeping = Recurring(log, "state_not_kept", "state_kept", grave=True)
+        self._dropping = Recurring(log, "spool_not_dropped", "spool_dropped", grave=True)
+        self._sending = Recurring(log, "go_not_sent", "go_sent", grave=True)
         self._states: dict[str, TaskState] = {}
         self._timers: dict[tuple[str, e.TimerName], Timer] = {}
         self._leased: set[str] = set()
@@ -146,20 +152,26 @@ class Tasks:
         try:
             self._spool.mark_stored(task_id)
         except OSError as error:
-            self._log.error("stored_not_marked", task=task_id, error=str(error))
+            self._marking.again(error, task=task_id)
+        else:
+            self._marking.end()
 
     def keep_state(self, task_id: str, text: str) -> None:
         try:
             self._spool.keep_state(task_id, text)
         except OSError as error:  # a full disk costs the newest state, never the node
-            self._log.error("state_not_kept", task=task_id, error=str(error))
+            self._keeping.again(error, task=task_id)
+        else:
+            self._keeping.end()
 
     def drop_files(self, task: TaskSnapshot) -> None:
         """What this node keeps of a task that is over; what stays now goes when the next term finds it."""
         try:
             self._spool.drop(task.id, task.attempt)
         except OSError as error:
-            self._log.error("spool_not_dropped", task=task.id, error=str(error))
+            self._dropping.again(error, task=task.id)
+        else:
+            self._dropping.end()
 
     # --- effects -------------------------------------------------------------------------------------------
 
@@ -209,9 +221,10 @@ class Tasks:
             self._later(state, e.FailureArrived(gone), "params_gone")
             return
         except OSError as error:  # of the node, not of the task: it was not told to go, and starts another time
-            self._log.error("go_not_sent", task=state.task.id, error=str(error))
+            self._sending.again(error, task=state.task.id)
             self._later(state, e.GoNotSent(), "not_sent")
             return
+        self._sending.end()
         self.processes.send(state.task.run, frame, wake=False)  # it waits for this frame
 
     def _send_down(self, state: TaskState, down: e.SendDown) -> None:

@@ -66,6 +66,7 @@ class Term:
         self._store = store
         self._log = log.bind(node=settings.node, term=self.name)
         self._waiting = Recurring(self._log, "waiting_for_store", "store_met")
+        self._directories = Recurring(self._log, "directories_unusable", "directories_usable", grave=True)
         self._met: Future[None] = Future()
         self._has_met = False
         """Whether everything that runs was taken over: only then it is this term's to end."""
@@ -167,7 +168,9 @@ class Term:
             if self._control.restore():
                 self._log.error("runtime_directory_lost", path=str(self._settings.paths.runtime))
         except (ConfigurationError, OSError) as error:
-            self._log.error("directories_unusable", error=str(error))
+            self._directories.again(error)
+        else:
+            self._directories.end()
         self.loop.later(min(DIRECTORY_SECONDS, self._settings.renewal), self._look_after_directories)
 
     def _contact(self, scene: Scene) -> None:

@@ -3,16 +3,16 @@
 They look at what they are given and hand over; nothing about tasks is decided here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import structlog
 
-from chong.store.alert import Alert, AlertChanges
+from chong.store.alert import Alert, AlertChanges, Finding
 from chong.store.contract import Bell, TaskStore
 from chong.store.view import as_json
+from chong.supervisor.advice import ADVICE, GRAVE
 from chong.supervisor.alert_hook import AlertHook
-from chong.supervisor.checks import ADVICE
 from chong.supervisor.commands import CommandPoller
 from chong.supervisor.leases import LeaseKeeper
 from chong.supervisor.logbounds import GENERATION_LOG_MAX, LogBounds
@@ -99,7 +99,7 @@ class Tickers:
             orphan_after=settings.orphan_after,
             configured=settings.configured,
             on_changes=partial(tell_alerts, node=settings.node, hook=self.hook, loop=loop, log=log),
-            on_error=lambda error: loop.call(partial(log.warning, "check_failed", error=str(error))),
+            trouble=Recurring(log, "check_failed", "check_back"),
         )
         acts = (
             ("chong-leases", self.keeper.renew),
@@ -109,7 +109,7 @@ class Tickers:
                 settings,
                 store,
                 on_pruned=lambda gone: loop.call(partial(log.info, "pruned", **gone)),
-                on_error=lambda error: loop.call(partial(log.warning, "pruning_failed", error=str(error))),
+                trouble=lambda: Recurring(log, "pruning_failed", "pruning_back"),
             ),
         )
         self.bounding = Ticker("chong-log-bounds", self.bounds.look, on_fault=loop.fail)
@@ -149,20 +149,32 @@ def _listen(bell: Bell, on_ring: Callable[[], None]) -> float:
 
 
 def tell_alerts(
-    changes: AlertChanges, *, node: str, hook: AlertHook, loop: Loop, log: structlog.typing.FilteringBoundLogger
+    changes: AlertChanges,
+    found: Sequence[Finding],
+    *,
+    node: str,
+    hook: AlertHook,
+    loop: Loop,
+    log: structlog.typing.FilteringBoundLogger,
 ) -> None:
     """To the log and to the operator's command, each change once: the store gives it to one supervisor alone."""
+    advice = {(finding.kind, finding.subject): finding.advice for finding in found}
     for alert in changes.raised:
-        loop.call(partial(log.error, "alert_raised", **_facts(alert)))
-        hook.put(_message("raised", node, alert))
+        loop.call(partial(_log_raised, log, alert))
+        hook.put(_message("raised", node, alert, advice.get((alert.kind, alert.subject))))
     for alert in changes.cleared:
         loop.call(partial(log.info, "alert_cleared", **_facts(alert)))
         hook.put(_message("cleared", node, alert))
+
+
+def _log_raised(log: structlog.typing.FilteringBoundLogger, alert: Alert) -> None:
+    say = log.error if alert.kind in GRAVE else log.warning
+    say("alert_raised", **_facts(alert))
 
 
 def _facts(alert: Alert) -> dict[str, object]:
     return {"alert": alert.id, "kind": alert.kind, "subject": alert.subject, "detail": alert.detail}
 
 
-def _message(event: str, node: str, alert: Alert) -> dict[str, object]:
-    return {"event": event, "reported_by": node, **as_json(alert), "advice": ADVICE.get(alert.kind)}
+def _message(event: str, node: str, alert: Alert, advice: str | None = None) -> dict[str, object]:
+    return {"event": event, "reported_by": node, **as_json(alert), "advice": advice or ADVICE.get(alert.kind)}

@@ -1,5 +1,17 @@
--- Whether the role may make tables where they would be made.
+-- What the role may do here: make tables where they would be made, write at all, and write to each table of chong.
 SELECT
     current_user AS role,
     current_schema() AS "schema",
-    coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS may_create;
+    coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS may_create,
+    current_setting('transaction_read_only')::boolean AS is_read_only,
+    (
+        SELECT array_agg(found.relname::text ORDER BY found.relname)
+        FROM pg_class AS found
+        JOIN pg_class AS ours
+            ON ours.relnamespace = found.relnamespace AND ours.relowner = found.relowner
+        WHERE ours.oid = to_regclass('deployment') AND found.relkind IN ('r', 'p') AND NOT found.relispartition
+          AND NOT (
+              has_table_privilege(found.oid, 'SELECT') AND has_table_privilege(found.oid, 'INSERT')
+              AND has_table_privilege(found.oid, 'UPDATE') AND has_table_privilege(found.oid, 'DELETE')
+          )
+    ) AS closed_tables;

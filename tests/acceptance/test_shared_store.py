@@ -247,6 +247,49 @@ def test_a_supervisor_whose_role_may_only_read_ends_at_once(observed: Supervised
     assert "s3cret" not in answer.err
 
 
+def test_a_check_refuses_a_role_that_may_only_read(observed: Supervised, databases: Databases):
+    """In one line with the rights and tables; also when one table alone is closed, and nothing was made."""
+    words = ("--state-dir", str(observed.state), "--node", "two", "--check")
+    answer = observed.refuse(*words)
+    assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1), answer
+    assert "expected a role with SELECT, INSERT, UPDATE and DELETE on chong's tables" in answer.err
+    assert "s3cret" not in answer.err
+    said = conninfo.conninfo_to_dict(observed.environment["CHONG_DB"])
+    give = f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {said['user']}"
+    databases.execute(give, database=str(said["dbname"]))
+    assert observed.refuse(*words).code == 0
+    databases.execute(f"REVOKE DELETE ON leases FROM {said['user']}", database=str(said["dbname"]))
+    closed = observed.refuse(*words)
+    assert (closed.code, closed.err.count("\n")) == (2, 1)
+    assert closed.err.endswith("got one without that on leases\n")
+
+
+@pytest.mark.parametrize(("template", "look"), [(None, 0), ("template1", 2)], ids=["with tables", "without"])
+def test_a_check_refuses_a_server_that_is_read_only(
+    outside: Supervised, databases: Databases, template: str | None, look: int
+):
+    """A supervisor would wait until it is promoted, which may be never; who only looks may."""
+    name = databases.new(template)
+    try:
+        databases.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        outside.environment["CHONG_DB"] = databases.of(name)
+        answer = outside.refuse("--state-dir", str(outside.state), "--node", "two", "--check")
+        assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1), answer
+        assert "read-only server, such as a standby" in answer.err
+        assert outside.cli("ps").code == look
+    finally:
+        databases.drop(name)
+
+
+def test_work_that_a_node_does_not_take_is_refused_and_not_wrong_usage(fleet: Enter):
+    """A key of another node's bucket, none at all, and a name that it does not know, alike; what can be no name is."""
+    node = fleet("--node", "one", "--owned-buckets", "0-31")
+    asked = {"noop --key initech": 1, "noop": 1, "nop --key acme": 1, "until --key acme": 1, "a\nb --key acme": 2}
+    for words, code in asked.items():
+        answer = node.cli("submit", *words.split(" "))
+        assert (answer.code, answer.out, answer.err.count("\n")) == (code, "", 1), words
+
+
 @pytest.mark.parametrize("closed", ["deployment", "tasks"])
 def test_what_a_reader_may_not_see_is_one_line(observed: Supervised, databases: Databases, closed: str):
     """It names the one right that a look needs, whichever table it is; a supervisor ends as wrongly set up."""

@@ -6,7 +6,7 @@ import pytest
 from cli_world import S, World
 
 from chong.store.alert import Finding
-from chong.supervisor.checks import Kind
+from chong.supervisor.advice import Kind
 
 
 @pytest.fixture

@@ -209,7 +209,8 @@ def test_tail_and_follow_begin_near_the_end(world: World, follow):
     [
         (["--follow", "--json"], 2, "expected it without --follow"),
         (["--tail", "-1"], 2, "-1"),
-        (["--follow", "--attempt", "2"], 2, "expected 1 to 1, got 2"),
+        (["--follow", "--attempt", "2"], 1, "expected 1 to 1, got 2"),
+        (["--attempt", "0"], 2, "--attempt"),
         (["--follow"], 1, "there is no file"),
     ],
 )

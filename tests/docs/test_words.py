@@ -11,6 +11,7 @@ from chong.store.model import FailureKind
 from chong.supervisor import main as supervisor
 from chong.supervisor.configcheck import FileCheck
 from chong.supervisor.configfile import load
+from chong.supervisor.exits import OF_SUPERVISOR
 from chong.worker import TaskContext
 from chong.worker.options import Options
 
@@ -40,7 +41,7 @@ def events() -> set[str]:
     called = re.findall(r"""\blog\.(?:info|warning|error|critical)[(,]\s*"([a-z_]+)\"""", text.replace("_log.", "log."))
     named = re.findall(r"""\"event\": "([a-z_]+)\"""", text)
     said = re.findall(r"""\bsay\(\s*"([a-z_]+)\"""", text)
-    recurring = re.findall(r"""\bRecurring\((?:self\._)?log, "([a-z_]+)", "([a-z_]+)"\)""", text)
+    recurring = re.findall(r"""\bRecurring\((?:self\._)?log, "([a-z_]+)", "([a-z_]+)"[,)]""", text)
     return {*called, *said, *named, *(event for pair in recurring for event in pair)}
 
 
@@ -69,6 +70,13 @@ def test_the_example_of_a_file_has_nothing_to_complain_about(tmp_path: Path) -> 
     (tmp_path / "chong.toml").write_text(examples[0])
     file = load(tmp_path / "chong.toml")
     assert (len(file.nodes), [*FileCheck(file).faults(), *FileCheck(file).alarms()]) == (3, [])
+
+
+def test_the_exit_codes_of_the_supervisor_are_those_of_its_help() -> None:
+    """Word for word: systemd acts on one of them."""
+    said = rows(OPERATING.split("| exit code of `chong` |")[0], "The end of a node")
+    said = {code: text.replace("`", "") for code, text in said.items() if code.isdecimal()}
+    assert said == {f"{code:d}": text for code, text in OF_SUPERVISOR.items()}
 
 
 def test_every_event_of_the_log_is_named_and_no_other() -> None:

@@ -119,7 +119,7 @@ def test_a_partition_takes_its_own_buckets_only(bench: InProcess):
     (ours,), (foreign,) = keys_of(2), keys_of(9)
     task = node.run("noop", ours)
     assert (task.bucket, task.bucket_key) == (2, ours)
-    with pytest.raises(ConfigurationError, match=r"falls into bucket 9: expected one of node 'node-a', 0-3"):
+    with pytest.raises(Refused, match=r"falls into bucket 9: expected one of node 'node-a', 0-3"):
         node.submit("noop", foreign)
 
 
@@ -127,7 +127,7 @@ def test_a_partition_takes_no_work_without_a_key(bench: InProcess):
     """Nobody else could tell whose it is."""
     node = bench.start(owned_buckets=range(4))
     assert not node.controller.owns_all_buckets
-    with pytest.raises(ConfigurationError, match="expects a key, got none"):
+    with pytest.raises(Refused, match="expects a key, got none"):
         node.submit("noop")
 
 

@@ -21,6 +21,7 @@ from psycopg import conninfo
 from chong.store.errors import ConfigurationError, Refused, StoreError, StoreUnavailable
 from chong.store.open import check_address, open_store
 from chong.store.postgres import PostgresTaskStore
+from chong.store.postgres_address import parsed
 from chong.store.postgres_schema import NEEDED
 from chong.store.schema import SCHEMA_VERSION
 from chong.store.specimens import (
@@ -275,8 +276,61 @@ class TestAddresses:
         """A password may stand anywhere in it."""
         with pytest.raises(ConfigurationError) as refused:
             check_address(address)
-        assert "expected postgresql://" in str(refused.value)
+        assert "expected" in str(refused.value)
         assert "s3cret" not in str(refused.value)
+
+    @pytest.mark.parametrize(
+        ("address", "said"),
+        [
+            ("postgresql:u:s3cret@h/x", "expected postgresql:// at its beginning"),
+            ("POSTGRESQL://u:s3cret@h/x", "expected postgresql:// at its beginning"),
+            ("postgresql://u:s3c@ret@h/x", "user or password: expected an @ in it as %, got it as it is"),
+            ("postgresql://u:s3c/ret@h/x", "user or password: expected a / in it as %, got it as it is"),
+            ("postgresql://u:s3c/r?et@h/x", "user or password: expected a / in it as %, got it as it is"),
+            ("postgresql://u:s3c%ret@h/x", "user or password: expected two hexadecimal digits, not 00, after each %"),
+            ("postgresql://u:s3cret@h/x%", "database: expected two hexadecimal digits"),
+            ("postgresql://u:s3cret@h:port/x", "port: expected a number from 1 to 65535, got text that is no number"),
+            ("postgresql://u:s3cret@h:70000/x", "port: expected a number from 1 to 65535, got 70000"),
+            ("postgresql://u:s3cret@h:1,k:0/x", "port: expected a number from 1 to 65535, got 0"),
+            ("postgresql://u:s3cret@h/x?port=70000", "port: expected a number from 1 to 65535, got another one"),
+            ("postgresql://u:s3cret", "port: expected a number from 1 to 65535, got text that is no number"),
+            ("postgresql://u:73133", "port: expected a number from 1 to 65535, got another one; if it was meant as"),
+            ("postgresql://u:s3cret@[::1/x", "host: expected a name, an address, or an IPv6 address in [ ]"),
+            ("postgresql://u:s3cret@h/x?ssl_mode=require", "got ssl_mode, did you mean sslmode?"),
+            ("postgresql://u:s3c@h?ret=1@h/x", "option: expected one that PostgreSQL's driver knows, got another one"),
+            ("postgresql://u:s3cret@h/x?sslmode", "option: expected name=value after the ?, got it without ="),
+            ("postgresql://u:s3cret@h", "database: expected its name"),
+            ("postgresql://u:s3cret@h/?connect_timeout=1", "database: expected its name"),
+        ],
+    )
+    def test_the_part_that_is_wrong_is_named(self, address, said):
+        """In one line, with what was expected, and with nothing that might belong to the password."""
+        with pytest.raises(ConfigurationError) as refused:
+            check_address(address)
+        text = str(refused.value)
+        assert said in text
+        assert not any(part in text for part in ("s3c", "73133", "\n"))
+
+    @pytest.mark.parametrize(
+        "address",
+        [
+            "postgresql://u:p#s?s@h/x",
+            "postgres://u:p%40@[::1]:5432,b:1/x?ssl=true&application_name=a%20b",
+            "postgresql:///x?host=/run/a@b",
+            "postgresql://u@h:/x",
+            "postgresql://h?dbname=x",
+            "postgresql://u@?service=x",
+            "host=h dbname=x",
+        ],
+    )
+    def test_whatever_the_driver_takes_is_taken(self, address):
+        """A # and a ? do no harm in a password."""
+        assert parsed(address)
+
+    def test_the_database_may_be_named_by_the_environment(self, monkeypatch):
+        """As the driver reads it."""
+        monkeypatch.setenv("PGDATABASE", "x")
+        check_address("postgresql://u@h")
 
     def test_a_server_that_is_away_is_an_error_of_its_own(self):
         """To wait for; nothing listens on a socket that was only bound."""

@@ -239,9 +239,12 @@ class TestAddresses:
     @pytest.mark.parametrize(
         ("address", "expected"),
         [
-            ("postgresql://u:s3cret@h:99999999/x", "expected a port from 1 to 65535, got 99999999"),
-            ("postgresql://u:s3cret@h:0/x", "expected a port from 1 to 65535, got 0"),
-            ("postgresql://u:s3cret@a:5432,b:-1/x", "expected a port from 1 to 65535, got -1"),
+            ("postgresql://u:s3cret@h:99999999/x", "port: expected a number from 1 to 65535, got 99999999"),
+            ("postgresql://u:s3cret@h:0/x", "port: expected a number from 1 to 65535, got 0"),
+            (
+                "postgresql://u:s3cret@a:5432,b:-1/x",
+                "port: expected a number from 1 to 65535, got text that is no number",
+            ),
             ("host=h user=u password=s3cret", "got key=value words of libpq"),
             ("mysql://u:s3cret@h/x", "got mysql:"),
         ],

@@ -3,7 +3,7 @@
 import pytest
 
 from chong.store.buckets import BucketPolicy, parse_buckets
-from chong.store.errors import ConfigurationError, Refused
+from chong.store.errors import Refused
 from chong.store.specimens import LATER_TERM, NODE, START
 from chong.store.states import Status
 from chong.supervisor.admission import Admission
@@ -47,7 +47,7 @@ class TestOwnership:
 
     def test_a_partition_expects_a_key(self):
         """Work without one belongs to nobody there."""
-        with pytest.raises(ConfigurationError) as refused:
+        with pytest.raises(Refused) as refused:
             admission(MINE).bucket_for(None)
         assert str(refused.value) == "key: node 'node-a' owns buckets 0-15 only and expects a key, got none"
 
@@ -57,7 +57,7 @@ class TestOwnership:
 
     def test_a_partition_refuses_others_keys(self):
         """It names the bucket, and its own."""
-        with pytest.raises(ConfigurationError) as refused:
+        with pytest.raises(Refused) as refused:
             admission(MINE).bucket_for("globex")
         assert str(refused.value) == "key 'globex' falls into bucket 26: expected one of node 'node-a', 0-15"
 

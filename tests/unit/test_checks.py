@@ -10,7 +10,9 @@ from chong.store.model import BucketDeclaration, CatalogueEntry, Deployment, Hol
 from chong.store.specimens import START, node_record, task_id
 from chong.store.states import Status
 from chong.store.survey import OpenCommands, OpenWork, Survey
-from chong.supervisor.checks import ADVICE, LONGEST, Kind, findings
+from chong.supervisor.advice import ADVICE, GRAVE, Kind
+from chong.supervisor.checks import LONGEST, findings
+from chong.supervisor.share import Share
 
 LONG_AGO = START - timedelta(hours=1)
 CALM = Survey(
@@ -152,9 +154,32 @@ def test_what_is_held_on_every_node_is_told():
     holds = (
         SharedHold(scope=HoldScope.BUCKET, target="7", by="olga", reason="why"),
         SharedHold(scope=HoldScope.NAME, target="t", by="olga"),
+        SharedHold(scope=HoldScope.NAME, target="-two words", by="olga"),
         SharedHold(scope=HoldScope.NODE, target="a", by="olga"),
     )
-    assert found(survey([node("a")], holds=holds)) == [("held", "bucket 7"), ("held", "node a"), ("held", "t")]
+    told = {one.subject: one.advice.partition(", ")[2] for one in findings(survey([node("a")], holds=holds))}
+    assert told == {
+        "bucket 7": "chong unhold --bucket 7",
+        "node a": "chong drain --undo a",
+        "t": "chong unhold --name t",
+        "-two words": "chong unhold --name '-two words'",
+    }
+
+
+@pytest.mark.parametrize(("name", "words"), [("t", "t"), ("*", "'*'"), ("-t", "-- -t")])
+def test_what_a_node_holds_itself_is_released_there(name, words):
+    """The command is to be typed on that node as it stands, whatever the name is."""
+    entries = (CatalogueEntry(node="a", name=name, module="m", hold="by olga: why"),)
+    (one,) = findings(survey([node("a")], catalogue=entries))
+    assert one.advice == f"when its reason is gone, on a: chong unhold {words}"
+
+
+def test_an_orphan_is_told_by_what_can_be_done_about_it():
+    """A dead node is started or forgotten; a bucket that a living node has lost is given back."""
+    seen = survey([node("a"), node("b", **DEAD)], {"a": "0-3", "b": "4-7"}, work=(work(bucket=5), work(node="b")))
+    told = {one.subject: one.advice for one in findings(seen) if one.kind == "orphan"}
+    assert told["node b"].endswith("chong reconcile and then chong forget --dry-run b")
+    assert told["bucket 5"] == "give the bucket back to a by owned_buckets, or chong stop --bucket 5"
 
 
 def test_held_and_broken_definitions_of_living_nodes_are_told():
@@ -188,19 +213,44 @@ def test_versions_apart_are_one_finding():
 
 def test_the_configured_nodes_are_compared_with_what_is_declared():
     """Other buckets, nodes that never came, nodes that nobody named, and a table that cannot be read."""
-    configured = {"a": frozenset({0, 1}), "b": frozenset(range(4, 8)), "new": None, "odd": "chong.toml:3: no"}
+    configured = {
+        "a": Share(frozenset({0, 1}), place="chong.toml:9: nodes.a.owned_buckets"),
+        "b": Share(frozenset(range(4, 8))),
+        "new": Share(place="chong.toml: nodes.new"),
+        "odd": Share(fault="chong.toml:3: no"),
+    }
     seen = survey([node("a"), node("b"), node("c")], PAIR)
-    assert [(one.subject, one.detail) for one in findings(seen, configured)] == [
+    told = findings(seen, configured)
+    assert [(one.subject, one.detail) for one in told] == [
         ("node a", "owns 0-1 by chong.toml, 0-3 by its own declaration"),
         ("node c", "alive, and not named in chong.toml"),
-        ("node new", "named in chong.toml, and has never been here"),
+        ("node new", "named in chong.toml, and not known here: it has never been started, or was forgotten"),
         ("node odd", "chong.toml:3: no"),
     ]
+    places = (
+        "correct chong.toml:9: nodes.a.owned_buckets",
+        "add [nodes.c]",
+        "take new out of chong.toml",
+        "correct it",
+    )
+    assert all(place in one.advice for place, one in zip(places, told, strict=True))
+
+
+def test_a_file_of_another_number_of_buckets_is_one_finding():
+    """As after a rebucket: of the buckets of another number nothing can be compared, and all nodes are down."""
+    down = [node(name, is_live=False, ended_at=LONG_AGO) for name in PAIR]
+    seen = survey(down)
+    old = {name: Share(frozenset({0, 1}), 4, number_place="chong.toml:2: num_buckets") for name in PAIR}
+    (one,) = (each for each in findings(seen, old) if each.kind == "config")
+    assert (one.subject, one.detail) == ("num_buckets", "4 by chong.toml:2: num_buckets, 8 in the store")
+    assert one.advice.startswith("set num_buckets = 8 and each node's owned_buckets there")
+    new = {name: Share(frozenset(parse_buckets(text)), 8) for name, text in PAIR.items()}
+    assert "config" not in {each.kind for each in findings(seen, new)}
 
 
 def test_owning_everything_is_the_same_said_in_two_ways():
     """A full list of buckets is no partition."""
-    assert found(survey([node("a")]), {"a": frozenset(range(8))}) == []
+    assert found(survey([node("a")]), {"a": Share(frozenset(range(8)))}) == []
 
 
 @pytest.mark.parametrize(
@@ -232,3 +282,4 @@ def test_subjects_and_details_are_bounded():
 def test_every_kind_has_its_advice():
     """A finding says what to do."""
     assert set(ADVICE) == set(Kind)
+    assert set(Kind) > GRAVE

@@ -6,10 +6,13 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from structlog import get_logger
+from structlog.testing import capture_logs
 
-from chong.store.errors import StoreUnavailable
+from chong.store.errors import RightsMissing
 from chong.store.memory import InMemoryTaskStore
 from chong.store.specimens import START, SetClock, stored_end, stored_run, task_id
+from chong.supervisor.recurring import Recurring
 from chong.supervisor.retention import (
     AGAIN_SECONDS,
     BATCH,
@@ -24,13 +27,28 @@ from chong.supervisor.retention import (
 from chong.supervisor.settings import Settings
 
 
+class NoMonths(InMemoryTaskStore):
+    """Its tables cannot be looked after until somebody gives the right to."""
+
+    refused = 5
+
+    def upkeep(self) -> None:
+        if self.refused:
+            self.refused -= 1
+            raise RightsMissing("permission denied")
+
+
+def trouble() -> Recurring:
+    return Recurring(get_logger(), "pruning_failed", "pruning_back")
+
+
 class Place:
     """A node's directories with files of a certain age; `turn` lets go of what has had its time."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.pruned: list[dict[str, int]] = []
-        self.errors: list[Exception] = []
+        self.errors: list[str] = []
         self.settings().make_directories()
         self.paths = self.settings().paths
 
@@ -50,8 +68,11 @@ class Place:
         return path
 
     def turn(self, **keep: float | None) -> float:
-        said = FileRetention(self.settings(**keep), on_pruned=self.pruned.append, on_error=self.errors.append)
-        return said.turn()
+        said = FileRetention(self.settings(**keep), on_pruned=self.pruned.append, trouble=trouble())
+        with capture_logs() as lines:
+            pause = said.turn()
+        self.errors += [line["event"] for line in lines]
+        return pause
 
 
 @pytest.fixture
@@ -167,7 +188,7 @@ def test_a_directory_that_is_gone_is_told(place: Place):
 
 class TestTasks:
     def retention(self, store, told, days=1.0):
-        return StoreRetention(store, days, on_pruned=told.append, on_error=told.append)
+        return StoreRetention(store, days, on_pruned=told.append, trouble=trouble)
 
     def test_old_tasks_go_and_open_ones_stay(self):
         """Whatever their age."""
@@ -197,8 +218,17 @@ class TestTasks:
         told: list = []
         store = InMemoryTaskStore()
         store.close()
-        assert self.retention(store, told).turn() == EVERY_SECONDS
-        assert [type(error) for error in told] == [StoreUnavailable]
+        with capture_logs() as lines:
+            assert self.retention(store, told).turn() == EVERY_SECONDS
+        assert ([line["event"] for line in lines], told) == (["pruning_failed"], [])
+
+    def test_tables_that_others_have_to_look_after_are_told_once_while_rows_go(self):
+        """As with a role that may not make tables, and much to prune: a turn each second."""
+        with NoMonths() as store, capture_logs() as lines:
+            retention = self.retention(store, [])
+            for _ in range(6):
+                retention.turn()
+        assert [(line["event"], line["times"]) for line in lines] == [("pruning_failed", 1), ("pruning_back", 5)]
 
 
 def test_without_keep_tasks_only_traces_go():
@@ -210,6 +240,6 @@ def test_without_keep_tasks_only_traces_go():
             planned = START + timedelta(seconds=number)
             assert store.claim_firing("a", None, planned, node="node-a", event_id=f"e{number}")
         clock.advance(365 * DAY)
-        StoreRetention(store, None, on_pruned=told.append, on_error=told.append).turn()
+        StoreRetention(store, None, on_pruned=told.append, trouble=trouble).turn()
         assert store.get(ended.id) is not None
     assert told == [{"traces": 2}]

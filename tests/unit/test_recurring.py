@@ -1,0 +1,101 @@
+"""Troubles that come with every task, checkpoint or look: in the log once, and when they are over."""
+
+from types import SimpleNamespace
+
+import pytest
+from structlog import get_logger
+from structlog.testing import capture_logs
+
+from chong.store.errors import StoreUnavailable
+from chong.store.memory import InMemoryTaskStore
+from chong.store.model import HoldList
+from chong.store.specimens import NODE, TERM, node_record, task_id, term_record
+from chong.supervisor.paths import Paths
+from chong.supervisor.registration import Registration
+from chong.supervisor.shared_holds import SharedHolds
+from chong.supervisor.spool import Spool
+from chong.supervisor.tasks import Tasks
+
+LOOP = SimpleNamespace(call=lambda act: act(), later=lambda *_: None)
+COURIER = SimpleNamespace(do=lambda act: act())
+
+
+class Away(InMemoryTaskStore):
+    """Does not answer as long as it is told not to."""
+
+    is_away = True
+
+    def acknowledge_holds(self, *args):
+        self._answer()
+        return super().acknowledge_holds(*args)
+
+    def register_term(self, *args):
+        self._answer()
+        return super().register_term(*args)
+
+    def _answer(self):
+        if self.is_away:
+            raise StoreUnavailable("away")
+
+
+def told(lines):
+    return [(line["event"], line["log_level"], line["times"]) for line in lines]
+
+
+def test_a_disk_that_takes_no_checkpoints_is_told_once(tmp_path):
+    """Not with each of them, of whichever task; the directory is gone until the end."""
+    paths = Paths(tmp_path, tmp_path)
+    tasks = Tasks(LOOP, paths, None, None, Spool(paths), get_logger())
+    paths.checkpoints.rmdir()
+    with capture_logs() as lines:
+        for number in range(5):
+            tasks.keep_state(task_id(number), "{}")
+        paths.checkpoints.mkdir()
+        tasks.keep_state(task_id(1), "{}")
+    assert told(lines) == [("state_not_kept", "error", 1), ("state_kept", "info", 5)]
+
+
+def test_a_disk_that_takes_no_notes_is_told_once(tmp_path):
+    """As above, for the note that the store has a task."""
+    paths = Paths(tmp_path, tmp_path)
+    tasks = Tasks(LOOP, paths, None, None, Spool(paths), get_logger())
+    paths.accepted.rmdir()
+    with capture_logs() as lines:
+        for number in range(5):
+            tasks.mark_stored(task_id(number))
+        paths.accepted.mkdir()
+        tasks.mark_stored(task_id(1))
+    assert told(lines) == [("stored_not_marked", "error", 1), ("stored_marked", "info", 5)]
+
+
+@pytest.fixture
+def store():
+    with Away() as store:
+        yield store
+
+
+def test_holds_that_cannot_be_acknowledged_are_told_once(store):
+    """Each poll finds them again, once a second."""
+    keeper = SimpleNamespace(go_by=lambda _: None)
+    options = {"node": NODE, "term": TERM, "num_buckets": lambda: 64, "on_forgotten": lambda: None, "log": get_logger()}
+    holds = SharedHolds(LOOP, store, COURIER, keeper, **options)
+    store.is_away = False
+    store.register_term(term_record(), node_record())
+    store.is_away = True
+    with capture_logs() as lines:
+        for _ in range(5):
+            holds.take(HoldList(3, ()))
+        store.is_away = False
+        holds.take(HoldList(3, ()))
+    assert told(lines) == [("holds_not_acknowledged", "warning", 1), ("holds_acknowledged", "info", 5)]
+
+
+def test_a_node_that_cannot_be_registered_is_told_once(store):
+    """It is tried again every five seconds."""
+    registration = Registration(LOOP, store, COURIER, (term_record(), node_record()), get_logger())
+    with capture_logs() as lines:
+        for _ in range(5):
+            registration.again()
+        store.is_away = False
+        registration.again()
+    assert told(lines) == [("node_not_registered", "warning", 1), ("node_registered", "info", 5)]
