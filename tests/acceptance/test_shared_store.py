@@ -15,7 +15,6 @@ from pg_server import Databases, Server, url_of
 from psycopg import conninfo
 
 from chong.store.buckets import BucketPolicy
-from chong.store.errors import StoreUnavailable
 from chong.store.query import TaskQuery
 from chong.store.schema import SCHEMA_VERSION
 
@@ -99,13 +98,6 @@ def test_a_firing_runs_once_though_two_nodes_own_its_bucket(fleet: Enter):
     assert {task.node for task in tasks} == {"one", "two"}
 
 
-def answers(node: Supervised) -> bool:
-    try:
-        return node.store.deployment() is not None
-    except StoreUnavailable:
-        return False
-
-
 def test_a_restart_of_the_store_costs_no_run(outside: Supervised):
     """Tasks run on while it is away, and what they came to is stored when it is back."""
     with Server() as server:
@@ -117,7 +109,7 @@ def test_a_restart_of_the_store_costs_no_run(outside: Supervised):
         (node.root / "open").touch()
         wait_until(lambda: node.journal("end"), "the end of the run")
         server.start()
-        wait_until(lambda: answers(node), "a connection of the test's own")
+        node.wait_for_store()
         assert node.end_of(running).status is S.SUCCEEDED
         assert node.end_of(node.submit("noop")).status is S.SUCCEEDED
         assert node.terminate() == 0

@@ -11,7 +11,7 @@ import pytest
 from node_bench import S, Supervised, wait_until
 from pg_server import Server, Standby, both, frozen
 
-from chong.store.errors import ChongError, StoreUnavailable
+from chong.store.errors import ChongError
 
 LEASE = 30
 KILLER = Path(__file__).with_name("killed_in_store.py")
@@ -24,21 +24,9 @@ def server() -> Iterator[Server]:
         yield server
 
 
-def wait_for_store(node: Supervised) -> None:
-    """Until the test's own connection works again."""
-
-    def answers() -> bool:
-        try:
-            return node.store.deployment() is not None
-        except StoreUnavailable:
-            return False
-
-    wait_until(answers, "the store")
-
-
 def check_ends(node: Supervised, ids: list[str]) -> None:
     """Each has succeeded, and has run once: nothing was lost, and nothing doubled."""
-    wait_for_store(node)
+    node.wait_for_store()
     assert {task.status for task in node.ends_of(ids)} == {S.SUCCEEDED}
     begun = Counter(entry["id"] for entry in node.journal("begin"))
     assert {task_id: begun[task_id] for task_id in ids} == dict.fromkeys(ids, 1)
@@ -78,7 +66,7 @@ def test_a_supervisor_starts_beside_a_standby_and_waits_for_its_promotion(outsid
     """A read-only server is none to end because of."""
     with Standby(server) as standby:
         outside.share(server.address)
-        wait_for_store(outside)  # its tables
+        outside.wait_for_store()  # its tables
         outside.environment["CHONG_DB"] = both(server, standby)
         server.stop(signal.SIGQUIT)
         node = outside.start(wait=False, lease=LEASE)
@@ -100,7 +88,7 @@ def test_terminated_connections_cost_no_run_and_no_lease(outside: Supervised, se
     for _ in range(12):
         ids += [node.submit("noop") for _ in range(3)]
         server.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'chong'")
-        wait_for_store(node)
+        node.wait_for_store()
         (lease,) = node.store.leases(ids[:1])
         assert not lease.is_past
     before = node.store.leases(ids[:1])[0].renewals
@@ -137,7 +125,7 @@ def test_frozen_connections_are_replaced(outside: Supervised, server: Server):
     assert connections
     with frozen(connections):
         waiting = node.submit("noop")
-        wait_for_store(node)
+        node.wait_for_store()
         node.end_of(waiting)
         wait_until(lambda: node.store.leases([running])[0].renewals > renewals, "a renewal")
         assert set(connections) <= set(server.pids())

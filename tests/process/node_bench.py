@@ -21,6 +21,7 @@ import structlog
 from setproctitle import getproctitle, setproctitle
 from waiting import LIMIT, is_alive, wait_until
 
+from chong.store.errors import StoreUnavailable
 from chong.store.ids import new_id
 from chong.store.model import Note, TaskSnapshot, Transition
 from chong.store.postgres import PostgresTaskStore
@@ -105,6 +106,17 @@ class Bench:
     def share(self, address: str) -> None:
         """Use a store on a server, which other nodes use as well."""
         self.address = self.environment["CHONG_DB"] = address
+
+    def wait_for_store(self) -> None:
+        """Until the test's own connection works again."""
+
+        def answers() -> bool:
+            try:
+                return self.store.deployment() is not None
+            except StoreUnavailable:
+                return False
+
+        wait_until(answers, "the store")
 
     # --- tasks -------------------------------------------------------------------------------------------------
 

@@ -2,8 +2,6 @@
 
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
+import lease_races
 import psycopg
 import pytest
 from pg_server import Server
@@ -22,7 +21,6 @@ from chong.store.errors import ConcurrencyConflict, Rebucketed, Refused, StoreUn
 from chong.store.model import Beat, HoldScope, SharedHold
 from chong.store.postgres import PostgresTaskStore
 from chong.store.specimens import (
-    LATER_TERM,
     NODE,
     TERM,
     TTL,
@@ -196,30 +194,17 @@ class TestCommands:
 
 
 class TestLeases:
-    def test_renewal_expiry_adoption_and_end_against_each_other(self, stores, store, database):
-        """A lease that ran out just now: whoever comes first, the task is in one of three states, and consistent.
-
-        A renewed one is never lost, an adopted one is held by its new term, an ended one stays ended.
-        """
-        for number in range(1, 301):
-            run = stored_run(store, number)
-            with psycopg.connect(database, autocommit=True) as other:
-                other.execute("UPDATE leases SET until = clock_timestamp() - interval '1 ms'")
-            end = save_of(run, moved(run, Status.SUCCEEDED, ended_at=datetime.now(UTC)), event_id="end")
-            renewed, expired, adopted, ended = at_once(
-                lambda run=run: stores[1].renew(TERM, [run.id], TTL),
-                lambda run=run, number=number: stores[2].expire([run.id], f"expire-{number}", actor="judge"),
-                lambda run=run, number=number: stores[3].adopt(TERM, LATER_TERM, [run.id], TTL, f"adopt-{number}"),
-                lambda end=end: stores[4].save_many([end])[0],
-            )
-            task, leases, trail = read(store, run), store.leases([run.id]), store.history(run.id)
-            assert isinstance(renewed, set), renewed
-            assert (bool(expired), task.status is Status.LOST) in {(True, True), (False, False)}
-            assert (ended is None) == (task.status is Status.SUCCEEDED)
-            assert (task.status in {Status.LOST, Status.SUCCEEDED}) == (leases == [])
-            assert trail[-1].target is task.status
-            if leases:
-                assert leases[0].term == (LATER_TERM if adopted else TERM)
+    @pytest.mark.parametrize(
+        "races", [lease_races.races_of(300), lease_races.races_of(30, size=20)], ids=["single", "batches"]
+    )
+    def test_renewal_expiry_adoption_and_end_against_each_other(self, stores, store, races):
+        """Whoever comes first to a lease that ran out just now: each run is granted to one of them."""
+        lease_races.store_runs(store, races)
+        barrier = threading.Barrier(len(lease_races.ACTS), timeout=LIMIT)
+        acts = zip(lease_races.ACTS, stores, strict=False)
+        outcomes = at_once(*(partial(lease_races.act_in, races, act, each, barrier) for act, each in acts))
+        assert not any(isinstance(outcome, Exception) for outcome in outcomes), outcomes
+        lease_races.check(store, races, outcomes)
 
     def test_renewing_runs_beside_their_ends_loses_none(self, stores, store):
         """Ends take their leases away while they are renewed; the rest is renewed."""
@@ -273,53 +258,6 @@ def test_a_new_task_waits_for_a_rebucket_and_is_then_refused(stores, store):
         (verdict,) = saving.result(LIMIT)
     assert isinstance(verdict, Rebucketed)
     assert store.get(task_id(2)) is None
-
-
-CHILD = """
-import sys
-from datetime import UTC, datetime
-from chong.store.postgres import PostgresTaskStore
-from chong.store.specimens import moved, save_of, task_id
-from chong.store.states import Status
-
-with PostgresTaskStore(sys.argv[1], deadline=60) as store:
-    print("ready", flush=True)
-    sys.stdin.readline()
-    for number in range(1, 51):
-        task = store.get(task_id(number))
-        if task.status is Status.QUEUED:
-            new = moved(task, Status.CANCELLED, ended_at=datetime.now(UTC))
-            if store.save_many([save_of(task, new, event_id=f"{sys.argv[2]}-{number}")])[0] is None:
-                print(number, flush=True)
-"""
-
-
-def test_processes_share_the_work_without_a_double(store, database):
-    """Each task is written by one of four processes."""
-    for number in range(1, 51):
-        stored_queued(store, number)
-    children = [
-        subprocess.Popen(
-            [sys.executable, "-c", CHILD, database, str(place)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for place in range(4)
-    ]
-    try:
-        for child in children:
-            assert child.stdout.readline() == "ready\n"
-        for child in children:
-            child.stdin.write("go\n")
-            child.stdin.flush()
-        wins = [int(line) for child in children for line in child.stdout]
-        assert [child.wait(LIMIT) for child in children] == [0] * 4
-    finally:
-        for child in children:
-            child.kill()
-            child.communicate()
-    assert sorted(wins) == list(range(1, 51))
 
 
 def test_a_restart_in_the_middle_loses_no_accepted_write_and_doubles_none():
