@@ -203,6 +203,7 @@ class TestLeases:
         barrier = threading.Barrier(len(lease_races.ACTS), timeout=LIMIT)
         acts = zip(lease_races.ACTS, stores, strict=False)
         outcomes = at_once(*(partial(lease_races.act_in, races, act, each, barrier) for act, each in acts))
+        assert not any(isinstance(outcome, Exception) for outcome in outcomes), outcomes
         lease_races.check(store, races, outcomes)
 
     def test_renewing_runs_beside_their_ends_loses_none(self, stores, store):

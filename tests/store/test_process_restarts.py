@@ -63,7 +63,8 @@ def run(server, place):
 def crash(server, progress, step, children) -> None:
     for number in range(1, CRASHES + 1):
         while progress() < number * step:
-            assert all(child.exitcode in {None, 0} for child in children)
+            if any(child.exitcode for child in children):
+                return  # it has failed, and will be asked why
             time.sleep(0.005)
         server.restart(signal.SIGQUIT)
 
