@@ -11,6 +11,9 @@ from chong.store.errors import StoreUnavailable
 from chong.store.open import open_store
 
 LIMIT = 60.0
+"""Seconds for one step of a process; whatever is longer, only a failure takes."""
+ANSWER_SECONDS = 240.0
+"""For all that one has to do: thousands of steps, on a machine that may be busy."""
 CONTEXT = multiprocessing.get_context("forkserver")
 """Forked from a process that has loaded what all of them need, and holds neither thread nor connection."""
 CONTEXT.set_forkserver_preload(["chong.store.postgres", "chong.store.specimens", "chong.store.sqlite"])
@@ -74,7 +77,7 @@ def run_all(place: str, parts: Iterable[Part], *, meanwhile: Callable[[list[Any]
             child.start()
         if meanwhile is not None:
             meanwhile(children)
-        answers = [receiver.recv() if receiver.poll(LIMIT) else "silent" for receiver, _ in pipes]
+        answers = [receiver.recv() if receiver.poll(ANSWER_SECONDS) else "silent" for receiver, _ in pipes]
         for child in children:
             child.join(LIMIT)
         assert [0] * len(parts) == [child.exitcode for child in children], answers
