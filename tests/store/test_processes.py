@@ -21,7 +21,7 @@ WRITERS = 8
 TASKS = 50
 KEYS = 50
 FIRINGS = 100
-RACES = 2000
+RACES = 1000
 BATCHES = 60
 BATCH = 50
 """Runs of a node."""
