@@ -223,6 +223,11 @@ class Codec:
         return _fields_of(entry) | {"options": to_json(dict(entry.options))}
 
 
+def as_json_text(row: Row) -> str:
+    """A row as it stands, for people and later versions; what JSON has no word for is written as Python shows it."""
+    return json.dumps({name: row[name] for name in row.keys()}, default=repr, sort_keys=True)  # noqa: SIM118 - no dict
+
+
 def _value(table: str, row: Row, name: str, convert: Callable[[Any], Any] | None) -> Any:
     value = row[name]
     if convert is None or value is None:

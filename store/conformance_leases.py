@@ -384,6 +384,18 @@ class CommandRules(Rules):
         assert {(TERM, clock.now + TTL)} == {(c.claimed_by, c.claimed_until) for c in claimed}
         assert [c.id for c in store.commands(run.id)] == ["command-1", "command-2", "command-3"]
 
+    def test_commands_are_claimed_in_the_order_in_which_they_were_stored(
+        self, store: TaskStore, clock: SetClock
+    ) -> None:
+        """Of two issuers one has a clock that is ahead: what was asked last is carried out last."""
+        run = stored_run(store)
+        store.submit_command(request(1, run, issued_at=clock.now + timedelta(hours=1)))
+        clock.advance(1)
+        store.submit_command(request(2, run, issued_at=clock.now))
+        assert [command.id for command in store.commands(run.id)] == ["command-1", "command-2"]
+        claimed = store.claim_commands(NODE, TERM, lease=TTL)
+        assert [command.id for command in claimed] == ["command-1", "command-2"]
+
     def test_a_claimed_command_is_given_to_nobody_else(self, store: TaskStore, clock: SetClock) -> None:
         """Not while the claim runs."""
         store.submit_command(request(1, stored_run(store)))

@@ -185,8 +185,9 @@ class TaskStore(ABC):
     def renew(self, term: str, ids: Iterable[str], ttl: timedelta) -> set[str]:
         """Extend the leases of `term` to now + ttl and stamp its node as seen; returns the ids without one.
 
-        Rows that another transaction holds are skipped and not returned. Carries no task data, so that no
-        value of a task can stop a node's renewals. The returned ids are a hint: check before acting.
+        Waits for no lease that another transaction holds: that one is renewed now or the next time, and not returned.
+        Carries no task data, so that no value of a task can stop a node's renewals. The returned ids are a hint, and
+        one may come a renewal late: check before acting.
         """
 
     @abstractmethod

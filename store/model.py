@@ -151,12 +151,16 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
-    """All that is kept of one task, as one call read it; two equal ones say the same of it."""
+    """All that is kept of one task, as one call read it; two equal ones say the same of it.
+
+    unreadable_commands: the rows of commands that this version cannot read, each as JSON.
+    """
 
     task: TaskSnapshot
     history: tuple[Transition, ...]
     notes: tuple[Note, ...]
     commands: tuple["Command", ...]
+    unreadable_commands: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -224,8 +224,10 @@ class PostgresTaskStore(TableStore):
             )
         found, faults = self._codec.commands_from_rows(claimed.fetchall())
         for row, fault in faults:
-            self._write("claim_commands_refuse", id=row["id"], detail=str(fault))
-            on_unreadable(fault)
+            # If it fails: the next claim finds that row again, and those who can be read must not wait for it.
+            with contextlib.suppress(StoreUnavailable):
+                self._write("claim_commands_refuse", id=row["id"], detail=str(fault))
+                on_unreadable(fault)
         return found
 
 

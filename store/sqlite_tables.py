@@ -60,6 +60,14 @@ class SqliteTables(TableStore):
         with self._surveying() as db:
             return db.execute(self._queries[query], values | {"now": self._now()}).fetchall()
 
+    @contextlib.contextmanager
+    def _any_text(self, db: Any) -> Iterator[None]:
+        db.text_factory = _lenient_text
+        try:
+            yield
+        finally:
+            db.text_factory = str
+
     def save_many(self, saves: Sequence[Save], *, num_buckets: int | None = None) -> list[Exception | None]:
         if not saves:
             return []
@@ -144,7 +152,7 @@ class SqliteTables(TableStore):
             claim = {"numbers": _as_json(row["number"] for row in open_ones.fetchall()), "now": now}
             span = {"term": term, "ttl": self._codec.span_in(lease)}
             db.execute(self._queries["claim_commands_lease"], claim | span)
-            with _text_of_any_bytes(db):
+            with self._any_text(db):
                 rows = db.execute(self._queries["claim_commands_read"], claim).fetchall()
             found, faults = self._codec.commands_from_rows(rows)
             for row, fault in faults:
@@ -159,16 +167,6 @@ class SqliteTables(TableStore):
         ids = [row["task_id"] for row in db.execute(self._queries[query], values).fetchall()]
         rows = db.execute(self._queries["get_many"], {"ids": _as_json(ids)}).fetchall()
         return [self._codec.snapshot_from_row(row) for row in rows]
-
-
-@contextlib.contextmanager
-def _text_of_any_bytes(db: sqlite3.Connection) -> Iterator[None]:
-    """Bytes that are no text fail on their own then, and not the rows beside them."""
-    db.text_factory = _lenient_text
-    try:
-        yield
-    finally:
-        db.text_factory = str
 
 
 def _lenient_text(raw: bytes) -> str:

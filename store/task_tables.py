@@ -1,10 +1,12 @@
 """Tasks, leases and commands over any SQL."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
+from chong.store.codec import as_json_text
 from chong.store.model import (
     BucketLoad,
     Command,
@@ -88,17 +90,23 @@ class TaskTables(TableCalls):
     def _records(self, db: Database, ids: Sequence[str]) -> dict[str, TaskRecord]:
         """All that is kept of each of these tasks that is there."""
         values = {"ids": self._array(ids)}
+
+        def rows(query: str) -> list[Any]:
+            return db.execute(self._queries[query], values).fetchall()
+
+        tasks = [self._codec.snapshot_from_row(row) for row in rows("get_many")]
+        steps = [self._codec.transition_from_row(row) for row in rows("history_many")]
+        notes = [self._codec.note_from_row(row) for row in rows("notes_many")]
+        with self._any_text(db):
+            # One that cannot be read has been refused, and goes with its task as any other.
+            commands, faults = self._codec.commands_from_rows(rows("commands_many"))
         parts = (
-            ("history_many", self._codec.transition_from_row),
-            ("notes_many", self._codec.note_from_row),
-            ("commands_many", self._codec.command_from_row),
+            _by_task(steps),
+            _by_task(notes),
+            _by_task(commands),
+            _grouped((row["task_id"], as_json_text(row)) for row, _ in faults),
         )
-        kept: dict[str, list[list[Any]]] = {task_id: [[] for _ in parts] for task_id in ids}
-        tasks = [self._codec.snapshot_from_row(row) for row in db.execute(self._queries["get_many"], values).fetchall()]
-        for place, (query, read) in enumerate(parts):
-            for row in db.execute(self._queries[query], values).fetchall():
-                kept[row["task_id"]][place].append(read(row))
-        return {task.id: TaskRecord(task, *(tuple(part) for part in kept[task.id])) for task in tasks}
+        return {task.id: TaskRecord(task, *(tuple(part[task.id]) for part in parts)) for task in tasks}
 
     # --- leases ------------------------------------------------------------------------------------------
 
@@ -115,7 +123,9 @@ class TaskTables(TableCalls):
         self._write("release_command", id=command_id, term=term)
 
     def commands(self, task_id: str) -> list[Command]:
-        return self._codec.commands_from_rows(self._rows("commands", id=task_id))[0]
+        with self._reading() as db, self._any_text(db):
+            rows = db.execute(self._queries["commands"], {"id": task_id}).fetchall()
+        return self._codec.commands_from_rows(rows)[0]
 
     # --- queries -----------------------------------------------------------------------------------------
 
@@ -133,6 +143,17 @@ class TaskTables(TableCalls):
         if isinstance(value, frozenset):
             return self._array(sorted(value))
         return self._codec.moment_in(value) if isinstance(value, datetime) else value
+
+
+def _by_task(kept: Iterable[Any]) -> defaultdict[str, list[Any]]:
+    return _grouped((each.task_id, each) for each in kept)
+
+
+def _grouped(pairs: Iterable[tuple[str, Any]]) -> defaultdict[str, list[Any]]:
+    groups: defaultdict[str, list[Any]] = defaultdict(list)
+    for key, each in pairs:
+        groups[key].append(each)
+    return groups
 
 
 def _asked(query: TaskQuery) -> dict[str, Any]:

@@ -410,7 +410,7 @@ astray AS MATERIALIZED (
     WHERE term = :term AND task_id IN (SELECT task_id FROM own WHERE follows <> is_asked)
     ORDER BY task_id FOR UPDATE SKIP LOCKED
 ),
-past AS MATERIALIZED (
+before AS MATERIALIZED (
     SELECT until, ttl, number FROM renewals WHERE term = :term
 ),
 renewed AS (
@@ -418,11 +418,12 @@ renewed AS (
     ON CONFLICT (term) DO UPDATE SET until = excluded.until, ttl = excluded.ttl, number = r.number + 1
 ),
 left_behind AS (
-    UPDATE leases AS l SET follows = false, until = past.until, ttl = past.ttl, renewals = l.renewals + past.number
-    FROM past WHERE l.follows AND l.task_id IN (SELECT task_id FROM astray)
+    UPDATE leases AS l SET
+        follows = false, until = before.until, ttl = before.ttl, renewals = l.renewals + before.number
+    FROM before WHERE l.follows AND l.task_id IN (SELECT task_id FROM astray)
 ),
 joined AS (
-    UPDATE leases AS l SET follows = true, renewals = l.renewals - coalesce((SELECT number FROM past), 0)
+    UPDATE leases AS l SET follows = true, renewals = l.renewals - coalesce((SELECT number FROM before), 0)
     WHERE NOT l.follows AND l.task_id IN (SELECT task_id FROM astray)
 ),
 seen AS (
@@ -504,7 +505,10 @@ judged AS MATERIALIZED (
     SELECT t.id, t.version, t.status, l.heartbeat_at, l.progress, l.usage, {now} AS moment
     FROM leases AS l JOIN tasks AS t ON t.id = l.task_id
     WHERE l.task_id = ANY(:ids::uuid[])
-        AND CASE WHEN l.follows THEN l.term IN (SELECT term FROM stale) ELSE {past} END
+        AND CASE
+            WHEN l.follows AND l.term IN (SELECT term FROM renewals) THEN l.term IN (SELECT term FROM stale)
+            ELSE {past}
+        END
 ),
 trail AS (
     INSERT INTO transitions (task_id, version, source, target, at, actor, event_id, reason, stored_at)
@@ -562,7 +566,7 @@ WITH free AS (
     SELECT id FROM commands
     WHERE node = :node AND finished_at IS NULL
         AND (claimed_until IS NULL OR claimed_until < {now} OR claimed_until > {now} + claim_ttl)
-    ORDER BY issued_at, id LIMIT :limit FOR UPDATE SKIP LOCKED
+    ORDER BY coalesce(stored_at, issued_at), issued_at, id LIMIT :limit FOR UPDATE SKIP LOCKED
 ),
 claimed AS (
     UPDATE commands AS c SET claimed_by = :term, claimed_until = {now} + :ttl::interval, claim_ttl = :ttl::interval
@@ -571,7 +575,7 @@ claimed AS (
 )
 SELECT
     id, task_id, action, issued_by, issued_at, reason, stored_at, claimed_by, claimed_until, finished_at, outcome, detail
-FROM claimed ORDER BY issued_at, id
+FROM claimed ORDER BY coalesce(stored_at, issued_at), issued_at, id
 
 -- name: claim_commands_refuse
 -- The end of a request that cannot be read.
@@ -592,13 +596,13 @@ WHERE id = :id AND claimed_by = :term AND finished_at IS NULL
 -- A task's requests, oldest first.
 SELECT
     id, task_id, action, issued_by, issued_at, reason, stored_at, claimed_by, claimed_until, finished_at, outcome, detail
-FROM commands WHERE task_id = :id::uuid ORDER BY issued_at, id
+FROM commands WHERE task_id = :id::uuid ORDER BY coalesce(stored_at, issued_at), issued_at, id
 
 -- name: commands_many
 -- The requests for the tasks of a list.
 SELECT
     id, task_id, action, issued_by, issued_at, reason, stored_at, claimed_by, claimed_until, finished_at, outcome, detail
-FROM commands WHERE task_id = ANY(:ids::uuid[]) ORDER BY issued_at, id
+FROM commands WHERE task_id = ANY(:ids::uuid[]) ORDER BY coalesce(stored_at, issued_at), issued_at, id
 
 -- name: claim_firing
 -- A planned instant; the first claim stands.

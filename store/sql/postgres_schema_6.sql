@@ -1,5 +1,6 @@
 -- Schema 6: a term renews its leases by one row of its own, which they follow. A renewal of a thousand runs leaves one
--- dead row version behind it, also where a long transaction keeps vacuum from clearing any away.
+-- dead row version behind it, also where a long transaction keeps vacuum from clearing any away. Of a lease that follows,
+-- `renewals` is what has to be added to the number of its term's renewals; less than 0 if it came later.
 
 ALTER TABLE leases ADD COLUMN follows boolean NOT NULL DEFAULT false;
 

@@ -355,7 +355,7 @@ SELECT 1 FROM commands WHERE id = :id
 SELECT rowid AS number FROM commands
 WHERE node = :node AND finished_at IS NULL
     AND (claimed_until IS NULL OR claimed_until < :now OR claimed_until > :now + claim_ttl)
-ORDER BY issued_at, id LIMIT :limit
+ORDER BY coalesce(stored_at, issued_at), issued_at, id LIMIT :limit
 
 -- name: claim_commands_lease
 -- The claim of a term.
@@ -367,7 +367,7 @@ WHERE rowid IN (SELECT value FROM json_each(:numbers))
 SELECT
     rowid AS number, id, task_id, action, issued_by, issued_at, reason, stored_at, claimed_by, claimed_until,
     finished_at, outcome, detail
-FROM commands WHERE rowid IN (SELECT value FROM json_each(:numbers)) ORDER BY issued_at, id
+FROM commands WHERE rowid IN (SELECT value FROM json_each(:numbers)) ORDER BY coalesce(stored_at, issued_at), issued_at, id
 
 -- name: claim_commands_refuse
 -- The end of a request that cannot be read.
@@ -388,13 +388,13 @@ WHERE id = :id AND claimed_by = :term AND finished_at IS NULL
 -- A task's requests, oldest first.
 SELECT
     id, task_id, action, issued_by, issued_at, reason, stored_at, claimed_by, claimed_until, finished_at, outcome, detail
-FROM commands WHERE task_id = :id ORDER BY issued_at, id
+FROM commands WHERE task_id = :id ORDER BY coalesce(stored_at, issued_at), issued_at, id
 
 -- name: commands_many
 -- The requests for the tasks of a list.
 SELECT
     id, task_id, action, issued_by, issued_at, reason, stored_at, claimed_by, claimed_until, finished_at, outcome, detail
-FROM commands WHERE task_id IN (SELECT value FROM json_each(:ids)) ORDER BY issued_at, id
+FROM commands WHERE task_id IN (SELECT value FROM json_each(:ids)) ORDER BY coalesce(stored_at, issued_at), issued_at, id
 
 -- name: claim_firing
 -- A planned instant; the first claim stands.

@@ -150,6 +150,14 @@ class TestConnections:
         store.prune_traces(timedelta(hours=1))
         assert terms_renewed(database) == [LATER_TERM]
 
+    def test_a_lease_whose_terms_row_is_gone_is_judged_by_its_own(self, store, database):
+        """By hand, or by a term that was pruned in the moment in which it renewed: nobody may wait for it for ever."""
+        run = stored_run(store)
+        store.renew(TERM, [run.id], TTL)
+        execute(database, "DELETE FROM renewals", "UPDATE leases SET until = clock_timestamp() - interval '1 s'")
+        assert [lease.is_past for lease in store.leases()] == [True]
+        assert [task.id for task in store.expire([run.id], "event", actor="judge")] == [run.id]
+
     def test_renewals_have_a_connection_of_their_own(self, store, database):
         """All others may be stuck."""
         run = stored_run(store)

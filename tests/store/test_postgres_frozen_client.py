@@ -65,7 +65,8 @@ execute = postgres_session.Connection.execute
 
 def freeze(self, query, *words, **more):
     found = execute(self, query, *words, **more)
-    if isinstance(query, str) and query.startswith("LOCK TABLE ONLY transitions"):
+    text = query if isinstance(query, str) else query.as_string(self)
+    if text.startswith("LOCK TABLE ONLY transitions"):
         os.kill(os.getpid(), signal.SIGSTOP)
     return found
 

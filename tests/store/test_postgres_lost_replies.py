@@ -391,6 +391,7 @@ LOOKS: dict[str, Callable[[TaskStore], Any]] = {
 OTHERS = {
     "save": "save_many with one",
     "bell": "it listens",
+    "check_serving": "it refuses a server that cannot be written to, see there",
     "close": "it asks the server for nothing",
 }
 

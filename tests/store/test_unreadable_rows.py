@@ -1,5 +1,6 @@
 """A row that says what chong never writes is named by table, key and column, whoever reads it."""
 
+import json
 import sqlite3
 from contextlib import ExitStack, closing
 from datetime import timedelta
@@ -12,7 +13,7 @@ from chong.store.columns import MICROSECONDS
 from chong.store.errors import StoreUnavailable, UnreadableRow
 from chong.store.model import HoldScope, SharedHold
 from chong.store.postgres import PostgresTaskStore
-from chong.store.specimens import NODE, TERM, moved, put, stored_run
+from chong.store.specimens import NODE, START, TERM, moved, put, stored_run
 from chong.store.specimens import request as asked
 from chong.store.sqlite import SqliteTaskStore
 from chong.store.states import Status
@@ -119,6 +120,7 @@ IN_SQLITE = {
     "no time": ("issued_at = 'noon'", "commands command-2, column issued_at: expected a time in microseconds, got"),
     "an id that is no text": ("id = x'ff00'", "column id: expected text, got"),
     "an id of bytes that are no text": ("id = CAST(x'ff41' AS TEXT)", "column id: expected text, got"),
+    "a reason of bytes that are no text": ("reason = CAST(x'ff41' AS TEXT)", "column reason: expected text, got"),
     "an issuer that is no text": ("issued_by = x'00'", "commands command-2, column issued_by: expected text, got"),
     "a long id": ("id = replace(hex(zeroblob(5000)), '0', 'i'), action = 'x'", "column action: expected an action"),
 }
@@ -167,3 +169,16 @@ def test_an_unreadable_command_holds_up_no_other(spoilt, tmp_path, request):
         assert (len(again), len(told)) == (2, 1)
         ended = "SELECT outcome, detail FROM commands WHERE finished_at IS NOT NULL"
         assert [tuple(row) for row in other.execute(ended).fetchall()] == [("refused", fault)]
+        assert {command.id for command in store.commands(run.id)} == {"command-1", "command-3"}
+        check_pruning(store, run)
+        assert other.execute("SELECT count(*) FROM commands").fetchone()[0] == 0
+
+
+def check_pruning(store, run):
+    """It goes with its task, and into the archive as it is."""
+    put(store, run, moved(run, Status.SUCCEEDED, ended_at=START))
+    (record,) = store.prunable(timedelta(0))
+    assert len(record.commands) == 2
+    (raw,) = record.unreadable_commands
+    assert json.loads(raw)["outcome"] == "refused"
+    assert store.prune([record]) == {run.id}
