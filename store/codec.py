@@ -1,7 +1,7 @@
 """Between values of the model and rows."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, fields
 from datetime import timedelta
 from typing import Any, Protocol
@@ -18,7 +18,7 @@ from chong.store.columns import (
     to_json,
     usage_to_json,
 )
-from chong.store.errors import UnreadableRow
+from chong.store.errors import StoreUnavailable, UnreadableRow
 from chong.store.model import (
     Beat,
     BucketDeclaration,
@@ -149,7 +149,10 @@ class Codec:
     def rebucketing_from_row(self, row: Row) -> Rebucketing:
         return Rebucketing(**self._values("rebucketings", row))
 
-    def deployment_from_row(self, row: Row) -> Deployment:
+    def deployment_from_rows(self, rows: Sequence[Row]) -> Deployment:
+        if not rows:
+            raise StoreUnavailable("store: expected the one row of the table deployment, got none: restore the store")
+        row = rows[0]
         return Deployment(row["num_buckets"], row["schema_version"], row["oldest_code"])
 
     def bucket_load_from_row(self, row: Row) -> BucketLoad:

@@ -71,7 +71,7 @@ class NodeTables(TableCalls):
         return [self._codec.catalogue_entry_from_row(row) for row in self._rows("catalogue", node=node)]
 
     def deployment(self) -> Deployment:
-        return self._codec.deployment_from_row(self._rows("deployment")[0])
+        return self._codec.deployment_from_rows(self._rows("deployment"))
 
     def record_num_buckets(self, num_buckets: int) -> Deployment:
         self._write("record_num_buckets", num_buckets=num_buckets)

@@ -96,7 +96,8 @@ def migrate(connection: Connection, label: str) -> list[int]:
                 _step(connection, version)
         except (errors.DuplicateColumn, errors.DuplicateObject, errors.DuplicateTable, errors.UniqueViolation):
             # Somebody else was faster: what counts is what stands then.
-            if _deployment(connection, label) is None:
+            found = _deployment(connection, label)
+            if found is None or found["schema_version"] < version:
                 raise ConfigurationError(f"store {label}: {STRANGERS}") from None
         except errors.ReadOnlySqlTransaction as error:
             raise StoreUnavailable(

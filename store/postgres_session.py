@@ -70,6 +70,10 @@ def _lenient(kind: str) -> type[Lenient]:
 _LENIENT = {kind: _lenient(kind) for kind in ("timestamptz", "interval")}
 
 
+_READABLE = {"DateStyle": "ISO", "IntervalStyle": "postgres"}
+"""How times have to be written for the driver; poolers keep these two for each client."""
+
+
 class Cursor(psycopg.Cursor[DictRow]):
     """Rows may be read when the call is over: one that the driver cannot read is told in chong's own words then."""
 
@@ -112,18 +116,32 @@ class Connection(psycopg.Connection[DictRow]):
         """Connect; a failure is left in `failures` too, because the pool tells nobody why it has no connection."""
         try:
             connection = super().connect(
-                conninfo, autocommit=True, prepare_threshold=None, row_factory=cast("Any", dict_row), **more
+                conninfo,
+                autocommit=True,
+                prepare_threshold=None,
+                row_factory=cast("Any", dict_row),
+                **(more | {"client_encoding": "UTF8"}),
             )
+            connection.settle()
         except psycopg.Error as error:
             if failures is not None:
                 failures.append(error)
             raise
         connection.cursor_factory = Cursor
+        # A transaction that locks, and then looks, has to see what it has waited for.
+        connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         for kind in ("json", "jsonb", "uuid"):
             connection.adapters.register_loader(kind, TextLoader)
         for kind, loader in _LENIENT.items():
             connection.adapters.register_loader(kind, loader)
         return connection
+
+    def settle(self) -> None:
+        """A database, a role or a variable may say otherwise; what the driver cannot read would end every call."""
+        for setting, wanted in _READABLE.items():
+            told = (self.info.parameter_status(setting) or wanted).partition(",")[0]
+            if told != wanted:
+                self.execute(cast("Any", f"SET {setting} TO {wanted}"))
 
 
 class Statements:

@@ -24,7 +24,7 @@ class SurveyTables(TableCalls):
                 now=self._codec.moment_out(store["now"]),
                 engine=store["engine"],
                 engine_version=store["engine_version"],
-                deployment=self._codec.deployment_from_row(rows("deployment")[0]),
+                deployment=self._codec.deployment_from_rows(rows("deployment")),
                 nodes=tuple(map(self._codec.node_from_row, rows("nodes"))),
                 declarations=tuple(map(self._codec.declaration_from_row, rows("declarations"))),
                 loads=tuple(map(self._codec.bucket_load_from_row, rows("bucket_loads"))),

@@ -26,6 +26,10 @@ def host_clock() -> datetime:
     return datetime.now(UTC)
 
 
+def _is_known(row: Any) -> bool:
+    return row["scope"] in _SCOPES and (row["scope"] != HoldScope.BUCKET or str(row["target"]).isdecimal())
+
+
 class Cursor(Protocol):
     """What a statement gave; the count of a statement that writes is known when its transaction has ended."""
 
@@ -105,4 +109,4 @@ class TableCalls(TaskStore):
 
     def _holds(self, rows: Sequence[Any]) -> tuple[SharedHold, ...]:
         # Without any hold there is still the row with the revision. A later version may hold more than we know of.
-        return tuple(self._codec.hold_from_row(row) for row in rows if row["scope"] in _SCOPES)
+        return tuple(self._codec.hold_from_row(row) for row in rows if _is_known(row))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from chong.store.contract import TaskStore
-from chong.store.errors import StoreError, UnreadableRow
+from chong.store.errors import Refused, StoreError, UnreadableRow
 from chong.store.model import Command, HoldList
 
 CLAIM_SECONDS = 30.0
@@ -54,7 +54,7 @@ class CommandPoller:
                 lease=timedelta(seconds=CLAIM_SECONDS),
                 on_unreadable=self._on_unreadable,
             )
-        except StoreError as error:
+        except (StoreError, Refused) as error:
             self._on_error(error)
             return self._every
         self._on_success()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from chong.store.contract import TaskStore
-from chong.store.errors import StoreError
+from chong.store.errors import Refused, StoreError
 from chong.supervisor.loop import MAX_SLEEP
 
 RETRY_SECONDS = 0.5
@@ -55,7 +55,7 @@ class LeaseKeeper:
             return min(self._every, RETRY_SECONDS)
         try:
             missing = self._store.renew(self._term, self._ids(), timedelta(seconds=self._ttl))
-        except StoreError as error:
+        except (StoreError, Refused) as error:
             self._on_error(error)
             return min(self._every, RETRY_SECONDS)
         self.renewals += 1

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -77,6 +77,17 @@ def execute(address: str, *statements: str) -> None:
             connection.execute(statement)
 
 
+@contextmanager
+def database_set(address: str, setting: str) -> Iterator[None]:
+    """What connections that are made from now on begin with."""
+    name = conninfo.conninfo_to_dict(address)["dbname"]
+    execute(address, f"ALTER DATABASE {name} SET {setting}")
+    try:
+        yield
+    finally:
+        execute(address, f"ALTER DATABASE {name} RESET ALL")
+
+
 def terms_renewed(address: str) -> list[str]:
     with psycopg.connect(address) as connection:
         return [term for (term,) in connection.execute("SELECT term FROM renewals ORDER BY term")]
@@ -127,6 +138,26 @@ class TestConnections:
                 store.expire([run.id], "event", actor="judge")
             other.rollback()
         assert read(store, run).status is run.status
+
+    @pytest.mark.parametrize(
+        "setting", ["datestyle = 'German, DMY'", "intervalstyle = 'iso_8601'", "client_encoding = 'SQL_ASCII'"]
+    )
+    def test_what_a_database_says_of_the_form_of_values_does_not_reach_us(self, store, database, setting):
+        """A connection that is made from now on starts with it, and the driver could not read its times."""
+        run = read(store, stored_run(store, 1, bucket_key="日本"))
+        with database_set(database, setting), PostgresTaskStore(database) as other:
+            assert other.get(run.id) == run
+            assert other.leases()[0].ttl == TTL
+
+    def test_a_write_sees_what_it_has_waited_for(self, database):
+        """Whatever isolation a database has by default: else a `rebucket` would pass over what was just stored."""
+        with (
+            database_set(database, "default_transaction_isolation = 'repeatable read'"),
+            PostgresTaskStore(database) as other,
+            other._calls.writing("SELECT 1") as db,
+        ):
+            told = db.execute("SHOW transaction_isolation", {})
+        assert told.fetchone() == {"transaction_isolation": "read committed"}
 
     def test_a_renewal_does_not_wait_for_a_lock(self, store, database):
         """It takes what is free; the rest is renewed next time, and not reported as gone."""
@@ -457,6 +488,15 @@ class TestTables:
         """Reading them wrongly would be worse."""
         execute(database, "UPDATE deployment SET schema_version = 900, oldest_code = 900")
         assert "has schema 900" in refusal(database)
+
+    def test_a_table_of_somebody_elses_with_a_later_name_is_told(self, databases: Databases):
+        """Not taken for the work of another process that was faster."""
+        name = databases.new("template1")
+        try:
+            execute(databases.of(name), "CREATE TABLE renewals (x integer)")
+            assert "got other tables" in refusal(databases.of(name))
+        finally:
+            databases.drop(name)
 
     @pytest.mark.parametrize(
         "table",

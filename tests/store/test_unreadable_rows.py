@@ -81,6 +81,23 @@ def test_a_hold_of_a_kind_that_is_not_known_is_left_to_those_who_know_it(damaged
     assert [hold.target for hold in store.holds().holds] == ["mail"]
 
 
+def test_a_hold_of_a_bucket_that_is_none_holds_nobody(damaged):
+    """And ends no supervisor."""
+    store, execute = damaged
+    store.place_hold(SharedHold(scope=HoldScope.BUCKET, target="7", by="olga"))
+    execute("INSERT INTO holds (scope, target, \"by\", since) SELECT 'bucket', 'abc', \"by\", since FROM holds")
+    assert [hold.target for hold in store.holds().holds] == ["7"]
+
+
+def test_a_deployment_without_its_row_is_told(damaged):
+    """As a store that is away: a supervisor waits until it is restored."""
+    store, execute = damaged
+    execute("DELETE FROM deployment")
+    for look in (store.deployment, lambda: store.survey(still=timedelta(0))):
+        with pytest.raises(StoreUnavailable, match="the one row"):
+            look()
+
+
 def test_a_table_that_is_away_is_waited_for(damaged):
     """As a server is: a copy may be being restored."""
     store, execute = damaged
