@@ -20,7 +20,6 @@ from chong.supervisor.configured_buckets import configured_buckets
 from chong.supervisor.exits import Exit
 from chong.supervisor.keys import KEYS
 from chong.supervisor.nearest import suggestion
-from chong.supervisor.share import ConfiguredBuckets
 
 _ALERTS = (
     Column("ID", right=True),
@@ -50,20 +49,13 @@ def doctor(call: Invocation, *, orphan_after: timedelta | None, as_json: bool) -
     if orphan_after is None:
         orphan_after = timedelta(seconds=call.config.value("orphan_after") or KEYS["orphan_after"].default)
     with reach(call) as reached:
-        found = findings(reached.store.survey(still=orphan_after), _configured(call))
+        found = findings(reached.store.survey(still=orphan_after), configured_buckets(call.config))
     if as_json:
         print_json(found)
     else:
         lines = (f"{one.kind}: {one.subject}: {one.detail}; {one.advice}" for one in found)
         print_lines(map(escape, lines) if found else ["nothing found"])
     return Exit.REFUSED if found else Exit.DONE
-
-
-def _configured(call: Invocation) -> ConfiguredBuckets:
-    """By chong.toml, unless the store that was named for this look is another deployment's than the file's."""
-    file, said = call.config.file, call.said("db")
-    named = file.lookup("db", call.config.share.value if call.config.share else None) if file else None
-    return {} if said and named and said.value != named[1] else configured_buckets(file)
 
 
 @click.command()

@@ -19,8 +19,13 @@ class AmbiguousId(Refused):
     """Several tasks fit; `candidates` are the newest of them."""
 
     def __init__(self, part: str, candidates: list[TaskSnapshot], *, more: bool) -> None:
-        super().__init__(f"{part!r} fits {'more than ' if more else ''}{len(candidates)} tasks; type more of the id:")
+        super().__init__(ambiguity(part, len(candidates), more=more))
         self.candidates = candidates
+
+
+def ambiguity(part: str, number: int, *, more: bool) -> str:
+    """The sentence before those that fit; more: there are others beside the `number` that are told."""
+    return f"{part[:40]!r} fits {'more than ' if more else ''}{number} tasks; type more of the id:"
 
 
 def find_one(store: TaskStore, part: str) -> TaskSnapshot:

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from chong.cli.find import CANDIDATES
+from chong.cli.find import CANDIDATES, ambiguity
 from chong.store.errors import Refused
 
 _NAME = re.compile(r"([0-9a-f-]{36})\.(\d+)\.log\Z")
@@ -29,10 +29,8 @@ def local_log(directory: Path, part: str, attempt: int | None) -> LocalLog | Non
     ]
     tasks = sorted({log.task_id for log in found}, reverse=True)
     if len(tasks) > 1:
-        more = " …" if len(tasks) > CANDIDATES else ""
-        raise Refused(
-            f"{part[:40]!r} fits {len(tasks)} tasks; type more of the id: {', '.join(tasks[:CANDIDATES])}{more}"
-        )
+        shown = tasks[:CANDIDATES]
+        raise Refused(f"{ambiguity(part, len(shown), more=len(tasks) > len(shown))} {', '.join(shown)}")
     return max((log for log in found if attempt in (None, log.attempt)), default=None, key=lambda log: log.attempt)
 
 

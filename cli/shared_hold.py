@@ -16,13 +16,14 @@ from chong.cli.wait import wait_until
 from chong.store.buckets import BucketPolicy
 from chong.store.contract import TaskStore
 from chong.store.errors import Refused
+from chong.store.few import few
 from chong.store.model import HoldScope, SharedHold
 from chong.store.query import TaskQuery
 from chong.store.states import WAITING
 from chong.supervisor.exits import Exit
 from chong.supervisor.keys import NODE_LIMIT
 from chong.supervisor.nearest import suggestion
-from chong.supervisor.oneline import counted, few
+from chong.supervisor.oneline import counted
 from chong.supervisor.shown_holds import Target, freed_by
 from chong.supervisor.submission import check_text
 from chong.worker.options import NAME_LIMIT

@@ -18,10 +18,10 @@ from chong.cli.shared_hold import remark_stranger, standing
 from chong.cli.taskrow import status_cell
 from chong.cli.times import span, stamp, utc_now
 from chong.store.buckets import format_buckets
+from chong.store.few import few
 from chong.store.model import BucketDeclaration, CatalogueEntry, HoldScope, NodeRecord, SharedHold
 from chong.store.view import as_json as view_of
 from chong.supervisor.coverage import Cover, owners_of
-from chong.supervisor.oneline import few
 from chong.supervisor.shown_holds import Target
 
 RANGES_SHOWN = 16

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from chong.store.errors import Refused
+from chong.store.few import few
 
 Progress = Callable[[int, int], None]
 """Told how many of how many waiting tasks were looked at."""
@@ -26,15 +27,6 @@ class Rebucketing:
     moved: int
 
 
-_NAMED = 5
-
-
-def _few(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
-
-
 def check_standing(*, recorded: int | None, live: Sequence[str], runs: int, held: Sequence[str]) -> int:
     """The number as it stands; Refused where nodes, runs or holds still go by it.
 
@@ -44,9 +36,9 @@ def check_standing(*, recorded: int | None, live: Sequence[str], runs: int, held
     if recorded is None:
         raise Refused("expected a recorded number of buckets, got none: chong --num-buckets N migrate records one")
     if live:
-        raise Refused(f"expected no live node, got {_few(live)}: end their supervisors first, drained ones too")
+        raise Refused(f"expected no live node, got {few(live)}: end their supervisors first, drained ones too")
     if runs:
         raise Refused(f"expected no open run, got {runs}: chong reconcile calls those of dead nodes lost")
     if held:
-        raise Refused(f"expected no held bucket, got {_few(held)}: lift it with chong unhold --bucket {held[0]}")
+        raise Refused(f"expected no held bucket, got {few(held)}: lift it with chong unhold --bucket {held[0]}")
     return recorded

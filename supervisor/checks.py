@@ -11,13 +11,14 @@ from datetime import timedelta
 
 from chong.store.alert import Finding
 from chong.store.buckets import format_buckets
+from chong.store.few import few
 from chong.store.model import HoldScope, NodeRecord
 from chong.store.states import Status
 from chong.store.survey import OpenWork, Survey
 from chong.supervisor.advice import ADVICE, Kind, to_release, to_release_here, to_replace
 from chong.supervisor.coverage import Owners, owners_of
 from chong.supervisor.holds import EVERYTHING
-from chong.supervisor.oneline import counted, few
+from chong.supervisor.oneline import counted
 from chong.supervisor.share import ConfiguredBuckets, Share
 from chong.supervisor.shown_holds import ShownHolds
 

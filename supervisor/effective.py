@@ -17,7 +17,7 @@ def settings_of(config: Config) -> Settings:
     settled = {
         "node": config.node().value,
         "state_dir": config.state_dir,
-        "configured": configured_buckets(config.file),
+        "configured": configured_buckets(config),
     }
     return Settings(**said | settled)
 

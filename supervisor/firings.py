@@ -27,7 +27,7 @@ Spot = tuple[str, str | None]
 
 
 class Firings:
-    """Lives in the loop's thread; nothing fires before the node accepts work, and nothing once the supervisor drains.
+    """Lives in the loop's thread; nothing fires before the node accepts work, and nothing once the supervisor ends.
 
     Of one name and key at most one scheduled task is open: while it waits or runs, firings are skipped.
     """
@@ -59,7 +59,7 @@ class Firings:
     def look(self) -> None:
         """Fire what is due, and look again when something may be."""
         now = self.clock()
-        if self._intake.is_accepting and not self._intake.is_draining:
+        if self._intake.is_accepting and not self._intake.is_ending:
             self._go_by(self._intake.catalogue, now)
             self._fire(now)
         wait = self._schedule.seconds_to_next(now)
@@ -138,7 +138,7 @@ class Firings:
             return  # the newest is asked for at the next look
         if newest == firing or outcome is True:
             self._unclaimed.pop(spot, None)
-        elif newest is not None and not self._intake.is_draining:
+        elif newest is not None and not self._intake.is_ending:
             self._ask(spot)
         if isinstance(outcome, ChongError):
             self._settled(firing, outcome)

@@ -53,7 +53,7 @@ class Intake:
         self.outage: Outage
         self.is_accepting = False
         """Set once the store was met and what was found is taken over."""
-        self.is_draining = False
+        self.is_ending = False
         self._loop = loop
         self._store = store
         self._spool = spool
@@ -73,7 +73,7 @@ class Intake:
 
     def drain(self) -> None:
         """Take nothing more."""
-        self.is_draining = True
+        self.is_ending = True
         early, self._early = self._early, []
         for _, settled in early:
             settled(Refused("the node is going down and takes no new work"))
@@ -85,7 +85,7 @@ class Intake:
     def submit(self, submission: Submission, settled: SubmissionSettled) -> None:
         """Accept a submission; `settled` hears when it is stored, or on this node's disk with the store away."""
         if self.catalogue is None or not self.is_accepting:
-            if self.is_draining or len(self._early) >= QUEUE_LIMIT:
+            if self.is_ending or len(self._early) >= QUEUE_LIMIT:
                 settled(Refused("the node does not take work now"))
             else:
                 self._early.append((submission, settled))
@@ -154,7 +154,7 @@ class Intake:
             waiting.append(settled)
 
     def _accept(self, submission: Submission, settled: SubmissionSettled) -> None:
-        if self.is_draining:
+        if self.is_ending:
             raise Refused("the node is going down and takes no new work")
         if len(self._queue) >= QUEUE_LIMIT:
             raise Refused(f"queue: expected fewer than {QUEUE_LIMIT} waiting tasks on this node")

@@ -72,7 +72,7 @@ class Node:
         self._log = log
         # These two belong to the store's thread.
         self._publishing = Recurring(log, "catalogue_not_published", "catalogue_published")
-        self._answering = Recurring(log, "command_not_answered", "command_answered")
+        self._answering = Recurring(log, "command_not_answered", "command_answered", concerns_many=True)
         self._title = ""
 
     @property
@@ -127,7 +127,7 @@ class Node:
         for replaced in generations.replaced:
             if not self.tasks.has_open_start(replaced):
                 generations.retire(replaced)
-        if self.intake.is_accepting and not self.intake.is_draining and generations.live is not None:
+        if self.intake.is_accepting and not self.intake.is_ending and generations.live is not None:
             while (task_id := self._queue.take()) is not None:
                 self._start(task_id, generations.live)
         self.courier.turn()
@@ -310,7 +310,7 @@ class Node:
 
     def reload(self, settled: ReloadSettled) -> None:
         """Load the task modules anew, in a generation for all runs from then on; runs under way keep theirs."""
-        if self.intake.is_draining:
+        if self.intake.is_ending:
             settled(Refused("the node is going down and loads no new code"))
         else:
             self.processes.generations.reload(settled)

@@ -143,18 +143,18 @@ class FileRetention:
 class StoreRetention:
     """Removes tasks from the store that ended more than `keep` days ago, a bounded number in each turn.
 
-    With None they stay. Old firings and terms go in any case: nobody looks at them any more. `trouble` makes one for
-    the upkeep of the tables and one for the rows: where the first fails the second may go well.
+    With None they stay. Old firings and terms go in any case: nobody looks at them any more. tables, rows: the
+    troubles with the upkeep of the tables and with the rows; where the first fails the second may go well.
     """
 
     def __init__(
-        self, store: TaskStore, keep: float | None, *, on_pruned: OnPruned, trouble: Callable[[], Recurring]
+        self, store: TaskStore, keep: float | None, *, on_pruned: OnPruned, tables: Recurring, rows: Recurring
     ) -> None:
         self._store = store
         self._keeps_tasks = keep is None
         self._age = timedelta(days=TRACES_DAYS if keep is None else keep)
         self._on_pruned = on_pruned
-        self._of_tables, self._of_rows = trouble(), trouble()
+        self._of_tables, self._of_rows = tables, rows
 
     def turn(self) -> float:
         gone: Counter[str] = Counter()
@@ -201,9 +201,15 @@ def _remove(log: Log, gone: Counter[str]) -> None:
 
 
 def retentions(
-    settings: Settings, store: TaskStore, *, on_pruned: OnPruned, trouble: Callable[[], Recurring]
+    settings: Settings,
+    store: TaskStore,
+    *,
+    on_pruned: OnPruned,
+    files: Recurring,
+    tables: Recurring,
+    rows: Recurring,
 ) -> list[tuple[str, Callable[[], float]]]:
     """The turns of a node with these settings, by the name of their thread."""
-    files = FileRetention(settings, on_pruned=on_pruned, trouble=trouble())
-    rows = StoreRetention(store, settings.keep_tasks, on_pruned=on_pruned, trouble=trouble)
-    return [("chong-retention", files.turn), ("chong-pruning", rows.turn)]
+    of_files = FileRetention(settings, on_pruned=on_pruned, trouble=files)
+    of_store = StoreRetention(store, settings.keep_tasks, on_pruned=on_pruned, tables=tables, rows=rows)
+    return [("chong-retention", of_files.turn), ("chong-pruning", of_store.turn)]

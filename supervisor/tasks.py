@@ -45,10 +45,10 @@ class Tasks:
         self._handover = Handover(paths, spool, log)
         self._log = log
         # On a full disk each of them comes with every task, or with every checkpoint.
-        self._marking = Recurring(log, "stored_not_marked", "stored_marked", grave=True)
-        self._keeping = Recurring(log, "state_not_kept", "state_kept", grave=True)
-        self._dropping = Recurring(log, "spool_not_dropped", "spool_dropped", grave=True)
-        self._sending = Recurring(log, "go_not_sent", "go_sent", grave=True)
+        self._marking = Recurring(log, "stored_not_marked", "stored_marked", grave=True, concerns_many=True)
+        self._keeping = Recurring(log, "state_not_kept", "state_kept", grave=True, concerns_many=True)
+        self._dropping = Recurring(log, "spool_not_dropped", "spool_dropped", grave=True, concerns_many=True)
+        self._sending = Recurring(log, "go_not_sent", "go_sent", grave=True, concerns_many=True)
         self._states: dict[str, TaskState] = {}
         self._timers: dict[tuple[str, e.TimerName], Timer] = {}
         self._leased: set[str] = set()

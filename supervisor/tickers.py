@@ -109,7 +109,9 @@ class Tickers:
                 settings,
                 store,
                 on_pruned=lambda gone: loop.call(partial(log.info, "pruned", **gone)),
-                trouble=lambda: Recurring(log, "pruning_failed", "pruning_back"),
+                files=Recurring(log, "files_not_pruned", "files_pruned"),
+                tables=Recurring(log, "tables_not_kept_up", "tables_kept_up"),
+                rows=Recurring(log, "store_not_pruned", "store_pruned"),
             ),
         )
         self.bounding = Ticker("chong-log-bounds", self.bounds.look, on_fault=loop.fail)

@@ -7,6 +7,9 @@ from cli_world import S, World
 
 from chong.store.alert import Finding
 from chong.supervisor.advice import Kind
+from chong.supervisor.config import configured
+from chong.supervisor.configured_buckets import configured_buckets
+from chong.supervisor.effective import settings_of
 
 
 @pytest.fixture
@@ -51,6 +54,21 @@ def test_doctor_compares_the_nodes_of_the_configuration(world: World, chong, tmp
     told = {row["subject"]: row["detail"] for row in rows if row["kind"] == "config"}
     assert told["node node-a"] == "owns 0-5 by chong.toml, all by its own declaration"
     assert f"{file}:4" in told["node other"]
+
+
+@pytest.mark.parametrize("written", ["{}", "sqlite:///{}", "{}/../chong.db"])
+@pytest.mark.parametrize("is_same", [True, False])
+def test_another_store_s_nodes_are_not_the_file_s(tmp_path, written, is_same):
+    """By one rule for commands and supervisors, however the path of the file is spelt."""
+    used = tmp_path / "chong.db"
+    (tmp_path / "chong.db.d").mkdir()
+    named = written.format(used).replace("chong.db/..", "chong.db.d/..")
+    file = tmp_path / "chong.toml"
+    file.write_text(f'db = "{named if is_same else tmp_path / "other.db"}"\n[nodes.node-a]\nowned_buckets = "0-5"\n')
+    config = configured({"config": str(file), "db": str(used), "node": "node-a"}, {}, is_node=True)
+    assert (set(configured_buckets(config)), set(settings_of(config).configured)) == (
+        ({"node-a"}, {"node-a"}) if is_same else (set(), set())
+    )
 
 
 def test_alerts_are_listed_and_taken_on(world: World, chong, raised):

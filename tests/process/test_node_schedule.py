@@ -119,7 +119,7 @@ def test_a_store_that_is_slower_than_the_interval_lets_instants_run_late(bench: 
     assert len(set(instants)) == len(instants)
 
 
-def test_a_draining_node_fires_nothing(bench: InProcess):
+def test_a_supervisor_that_ends_fires_nothing(bench: InProcess):
     """Its last run is let end, and no new one comes."""
     node = bench.start(modules=MODULES, drain_seconds=30)
     wait_until(lambda: fired(node, "tick.slow"), "a long one")

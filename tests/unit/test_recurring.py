@@ -11,6 +11,7 @@ from chong.store.memory import InMemoryTaskStore
 from chong.store.model import HoldList
 from chong.store.specimens import NODE, TERM, node_record, task_id, term_record
 from chong.supervisor.paths import Paths
+from chong.supervisor.recurring import EVERY_SECONDS, Recurring
 from chong.supervisor.registration import Registration
 from chong.supervisor.shared_holds import SharedHolds
 from chong.supervisor.spool import Spool
@@ -42,7 +43,32 @@ def told(lines):
     return [(line["event"], line["log_level"], line["times"]) for line in lines]
 
 
-def test_a_disk_that_takes_no_checkpoints_is_told_once(tmp_path):
+@pytest.fixture
+def clock(monkeypatch):
+    """Seconds that a test moves; of those troubles that are made under it."""
+    now = [0.0]
+    monkeypatch.setattr(
+        Recurring.__init__, "__kwdefaults__", Recurring.__init__.__kwdefaults__ | {"clock": lambda: now[0]}
+    )
+    return now
+
+
+def test_one_task_s_success_does_not_end_another_one_s_trouble(tmp_path, clock):
+    """The disk takes the checkpoints of one of two tasks: it is over when none failed for a minute."""
+    paths = Paths(tmp_path, tmp_path)
+    tasks = Tasks(LOOP, paths, None, None, Spool(paths), get_logger())
+    tasks.keep_state(task_id(1), "{}")
+    (paths.checkpoints / f"{task_id(2)}.json").mkdir()
+    with capture_logs() as lines:
+        for clock[0] in range(50):
+            tasks.keep_state(task_id(2), "{}")
+            tasks.keep_state(task_id(1), "{}")
+        for clock[0] in range(50, 120):
+            tasks.keep_state(task_id(1), "{}")
+    assert told(lines) == [("state_not_kept", "error", 1), ("state_kept", "info", 50)]
+
+
+def test_a_disk_that_takes_no_checkpoints_is_told_once(tmp_path, clock):
     """Not with each of them, of whichever task; the directory is gone until the end."""
     paths = Paths(tmp_path, tmp_path)
     tasks = Tasks(LOOP, paths, None, None, Spool(paths), get_logger())
@@ -51,11 +77,12 @@ def test_a_disk_that_takes_no_checkpoints_is_told_once(tmp_path):
         for number in range(5):
             tasks.keep_state(task_id(number), "{}")
         paths.checkpoints.mkdir()
+        clock[0] += EVERY_SECONDS
         tasks.keep_state(task_id(1), "{}")
     assert told(lines) == [("state_not_kept", "error", 1), ("state_kept", "info", 5)]
 
 
-def test_a_disk_that_takes_no_notes_is_told_once(tmp_path):
+def test_a_disk_that_takes_no_notes_is_told_once(tmp_path, clock):
     """As above, for the note that the store has a task."""
     paths = Paths(tmp_path, tmp_path)
     tasks = Tasks(LOOP, paths, None, None, Spool(paths), get_logger())
@@ -64,6 +91,7 @@ def test_a_disk_that_takes_no_notes_is_told_once(tmp_path):
         for number in range(5):
             tasks.mark_stored(task_id(number))
         paths.accepted.mkdir()
+        clock[0] += EVERY_SECONDS
         tasks.mark_stored(task_id(1))
     assert told(lines) == [("stored_not_marked", "error", 1), ("stored_marked", "info", 5)]
 

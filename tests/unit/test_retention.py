@@ -38,8 +38,12 @@ class NoMonths(InMemoryTaskStore):
             raise RightsMissing("permission denied")
 
 
-def trouble() -> Recurring:
-    return Recurring(get_logger(), "pruning_failed", "pruning_back")
+def troubles() -> dict[str, Recurring]:
+    log = get_logger()
+    return {
+        "tables": Recurring(log, "tables_not_kept_up", "tables_kept_up"),
+        "rows": Recurring(log, "store_not_pruned", "store_pruned"),
+    }
 
 
 class Place:
@@ -68,7 +72,11 @@ class Place:
         return path
 
     def turn(self, **keep: float | None) -> float:
-        said = FileRetention(self.settings(**keep), on_pruned=self.pruned.append, trouble=trouble())
+        said = FileRetention(
+            self.settings(**keep),
+            on_pruned=self.pruned.append,
+            trouble=Recurring(get_logger(), "files_not_pruned", "files_pruned"),
+        )
         with capture_logs() as lines:
             pause = said.turn()
         self.errors += [line["event"] for line in lines]
@@ -188,7 +196,7 @@ def test_a_directory_that_is_gone_is_told(place: Place):
 
 class TestTasks:
     def retention(self, store, told, days=1.0):
-        return StoreRetention(store, days, on_pruned=told.append, trouble=trouble)
+        return StoreRetention(store, days, on_pruned=told.append, **troubles())
 
     def test_old_tasks_go_and_open_ones_stay(self):
         """Whatever their age."""
@@ -220,7 +228,7 @@ class TestTasks:
         store.close()
         with capture_logs() as lines:
             assert self.retention(store, told).turn() == EVERY_SECONDS
-        assert ([line["event"] for line in lines], told) == (["pruning_failed"], [])
+        assert ([line["event"] for line in lines], told) == (["store_not_pruned"], [])
 
     def test_tables_that_others_have_to_look_after_are_told_once_while_rows_go(self):
         """As with a role that may not make tables, and much to prune: a turn each second."""
@@ -228,7 +236,7 @@ class TestTasks:
             retention = self.retention(store, [])
             for _ in range(6):
                 retention.turn()
-        assert [(line["event"], line["times"]) for line in lines] == [("pruning_failed", 1), ("pruning_back", 5)]
+        assert [(line["event"], line["times"]) for line in lines] == [("tables_not_kept_up", 1), ("tables_kept_up", 5)]
 
 
 def test_without_keep_tasks_only_traces_go():
@@ -240,6 +248,6 @@ def test_without_keep_tasks_only_traces_go():
             planned = START + timedelta(seconds=number)
             assert store.claim_firing("a", None, planned, node="node-a", event_id=f"e{number}")
         clock.advance(365 * DAY)
-        StoreRetention(store, None, on_pruned=told.append, trouble=trouble).turn()
+        StoreRetention(store, None, on_pruned=told.append, **troubles()).turn()
         assert store.get(ended.id) is not None
     assert told == [{"traces": 2}]

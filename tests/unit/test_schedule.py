@@ -172,7 +172,7 @@ class Node:
 
     def __post_init__(self):
         self.intake = SimpleNamespace(
-            **{"catalogue": catalogue(), "is_accepting": True, "is_draining": False} | self.state,
+            **{"catalogue": catalogue(), "is_accepting": True, "is_ending": False} | self.state,
             admission=admission(node=self.name),
             submit=self.submit,
         )  # fmt: skip
@@ -288,13 +288,13 @@ class TestFirings:
         ]
         assert node.events == []
 
-    def test_a_node_that_has_begun_to_drain_asks_for_no_newer_instant(self, node, store):
+    def test_a_supervisor_that_has_begun_to_end_asks_for_no_newer_instant(self, node, store):
         """It would not run it, and another node may."""
         first = Firing("tick", None, START.replace(microsecond=0) + 10 * SECOND)
         store.claim_firing("tick", None, first.planned, node="node-b", event_id=first.id_on("node-b"))
         for seconds in (10, 20):
             node.at(seconds, work=False)
-        node.intake.is_draining = True
+        node.intake.is_ending = True
         node.at(21)
         assert (node.submitted, list(node.jobs)) == ([], [])
         newest = Firing("tick", None, START.replace(microsecond=0) + 20 * SECOND)
@@ -350,9 +350,9 @@ class TestFirings:
         node.at(20)
         assert len(node.submitted) == 1
 
-    def test_a_draining_node_fires_nothing(self, node):
+    def test_a_supervisor_that_ends_fires_nothing(self, node):
         """It takes no new work from anybody."""
-        node.intake.is_draining = True
+        node.intake.is_ending = True
         node.at(10)
         assert (node.submitted, list(node.jobs)) == ([], [])
 
