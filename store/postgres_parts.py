@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from psycopg import pq
 
-ADVICE = "a / @ : # or % within a name or password is written as %2F %40 %3A %23 %25"
+ADVICE = "a / @ : # % or a space within a name or password is written as %2F %40 %3A %23 %25 or %20"
 _HIGHEST_PORT = 65_535
 _PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})|%00")
 _HOST = re.compile(r"(?P<name>\[[^\]]*\]|[^:\[\]]*)(?P<port>:.*)?\Z", re.DOTALL)
