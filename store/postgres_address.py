@@ -10,7 +10,7 @@ import psycopg
 from psycopg import conninfo
 
 from chong.store.errors import ConfigurationError
-from chong.store.postgres_parts import ADVICE, faults_of, port_fault
+from chong.store.postgres_parts import ADVICE, doubts_of, faults_of, port_faults
 
 _SCHEME = re.compile("postgres(ql)?:", re.IGNORECASE)
 # The address may say otherwise.
@@ -26,20 +26,16 @@ _DEFAULTS: dict[str, Any] = {
 
 def parsed(address: str) -> dict[str, Any]:
     """The parts of an address; ConfigurationError names the first that is wrong, and shows nothing of a password."""
-    for fault in faults_of(address) if _SCHEME.match(address) else ():
-        raise ConfigurationError(f"store postgresql:...: {fault}")
+    is_url = _SCHEME.match(address) is not None
     try:
         parts = _DEFAULTS | conninfo.conninfo_to_dict(address)
     except (psycopg.ProgrammingError, ValueError) as error:
-        raise ConfigurationError(
-            f"store postgresql:...: expected postgresql://user@host:5432/database?option=value, got something else; "
-            f"{ADVICE}"
-        ) from error
-    # As an option, after the question mark, it has not been looked at yet.
-    for port in filter(None, str(parts.get("port") or "").split(",")):
-        wrong = port_fault(port, is_shown=False)
-        if wrong is not None:
-            raise ConfigurationError(f"store postgresql:...: {wrong}")
+        general = f"expected postgresql://user@host:5432/database?option=value, got something else; {ADVICE}"
+        fault = next(faults_of(address), general) if is_url else general
+        raise ConfigurationError(f"store postgresql:...: {fault}") from error
+    ports = str(parts.get("port") or "")
+    for doubt in doubts_of(address, ports) if is_url else port_faults(ports, is_shown=False):
+        raise ConfigurationError(f"store postgresql:...: {doubt}")
     if not any((parts.get("dbname"), parts.get("service"), os.environ.get("PGDATABASE"), os.environ.get("PGSERVICE"))):
         # The driver would take the user's name for it, and chong might make its tables in a stranger's database.
         raise ConfigurationError(

@@ -42,15 +42,37 @@ def cut(address: str) -> Cut:
     return Cut(user, hosts, database, options)
 
 
+def doubts_of(address: str, ports: str) -> Iterator[str]:
+    """What cannot be meant in an address that the driver takes; `ports` as the driver has read them.
+
+    An @ or / in a name or password cuts it in the wrong place, and the rest is taken for a host, port or database.
+    """
+    parts = cut(address)
+    if _is_cut_wrong(parts):
+        yield _cut_fault(parts)
+        return
+    yield from port_faults(ports, is_shown=parts.user is not None and "@" not in parts.options)
+
+
+def _is_cut_wrong(parts: Cut) -> bool:
+    return "@" in f"{parts.hosts}{parts.database}"
+
+
+def _cut_fault(parts: Cut) -> str:
+    sign = "an @" if parts.user is not None else "a /"
+    return f"user or password: expected {sign} in it as %, got it as it is; {ADVICE}"
+
+
 def faults_of(address: str) -> Iterator[str]:
-    """What is wrong with it, part by part; none for what only a server can tell."""
+    """What is wrong with an address that the driver refuses, part by part."""
     if not address.startswith(("postgresql://", "postgres://")):
         yield "expected postgresql:// at its beginning, got it without // or in capital letters"
         return
     parts = cut(address)
-    if "@" in f"{parts.hosts}{parts.database}" or (parts.user is None and ":" in parts.hosts and "@" in parts.options):
-        sign = "an @" if parts.user is not None else "a /"
-        yield f"user or password: expected {sign} in it as %, got it as it is; {ADVICE}"
+    # An @ in the value of an option that the driver knows may well be meant: there it need not be written as %.
+    strange = (option for option in parts.options.split("&") if option.partition("=")[0] not in _known())
+    if _is_cut_wrong(parts) or (parts.user is None and ":" in parts.hosts and any("@" in option for option in strange)):
+        yield _cut_fault(parts)
         return
     # Nor where an @ comes late: the name and password may have been meant to end there.
     is_clear = "@" not in parts.options
@@ -69,12 +91,15 @@ def _host_faults(hosts: str, *, is_shown: bool) -> Iterator[str]:
         if found is None:
             yield "host: expected a name, an address, or an IPv6 address in [ ], got something else"
         elif found["port"] not in {None, ":"}:
-            fault = port_fault(found["port"][1:], is_shown=is_shown)
-            if fault is not None:
-                yield fault
+            yield from port_faults(found["port"][1:], is_shown=is_shown)
 
 
-def port_fault(port: str, *, is_shown: bool) -> str | None:
+def port_faults(ports: str, *, is_shown: bool) -> Iterator[str]:
+    """Of the ports of several hosts, with commas between them; none stands for the usual one."""
+    yield from filter(None, (_port_fault(port, is_shown=is_shown) for port in ports.split(",") if port))
+
+
+def _port_fault(port: str, *, is_shown: bool) -> str | None:
     if port.isdecimal() and port.isascii():
         if 1 <= int(port[:9]) <= _HIGHEST_PORT and len(port) < len("1000000000"):
             return None
@@ -86,9 +111,14 @@ def port_fault(port: str, *, is_shown: bool) -> str | None:
     return f"port: expected a number from 1 to {_HIGHEST_PORT}, got {got}{advice}"
 
 
+def _known() -> set[str]:
+    return {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
+
+
 def _option_faults(options: str, *, is_shown: bool) -> Iterator[str]:
-    known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
-    for option in options.split("&") if options else ():
+    known = _known()
+    # The driver takes one & behind the last option.
+    for option in options.removesuffix("&").split("&") if options else ():
         name, equals, _ = option.partition("=")
         if not equals:
             yield "option: expected name=value after the ?, got it without ="

@@ -4,6 +4,7 @@ Each step is one transaction: its file, and the months of the trail. Steps only 
 one: `oldest_code` says which code may still use the tables.
 """
 
+import re
 from typing import Any, cast
 
 from psycopg import errors
@@ -24,6 +25,7 @@ NEEDED = 6
 OLDEST_SERVER = 14
 READ_ONLY = "read-only server, such as a standby, or a role for which each transaction is"
 _SHOWN = 3
+_TABLE = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
 STRANGERS = "expected an empty database or chong's, got other tables"
 
 
@@ -65,9 +67,15 @@ def check_serving(connection: Connection, label: str) -> None:
 
 
 def _rights(connection: Connection) -> dict[str, Any]:
-    found = connection.execute(cast("Any", load_script("postgres_rights"))).fetchone()
+    asked = with_percent(load_script("postgres_rights"))
+    found = connection.execute(cast("Any", asked), {"tables": _tables()}).fetchone()
     assert found is not None, "it selects one row"
     return found
+
+
+def _tables() -> list[str]:
+    """Chong's own, as the steps make them; strangers' tables may lie beside them."""
+    return [table for script in STEPS.values() for table in _TABLE.findall(load_script(script))]
 
 
 def _check_rights(connection: Connection, label: str) -> None:
@@ -78,7 +86,7 @@ def _check_rights(connection: Connection, label: str) -> None:
             f"store {label}: no tables of this version on a {READ_ONLY}: run `chong migrate` where it can be written to"
         )
     if not found["may_create"]:
-        raise ConfigurationError(
+        raise RightsMissing(
             f"store {label}: permission denied for schema {found['schema'] or '(none)'}, no tables of this version: "
             f"run `chong migrate` with a role that may create tables, got {found['role']}"
         )

@@ -226,6 +226,10 @@ def test_a_check_refuses_a_role_that_may_not_make_the_tables(outside: Supervised
             answer = outside.refuse("--state-dir", str(outside.state), "--node", "one", *more)
             assert answer.code == 2, (more, answer)
             assert "with a role that may create tables" in answer.err.splitlines()[-1]
+        for command in ("ps", "migrate"):  # refused alike, as for any right that is missing
+            told = outside.cli(command)
+            assert (told.code, told.out, told.err.count("\n")) == (1, "", 1), told
+            assert "with a role that may create tables" in told.err
     finally:
         databases.drop(name)
         databases.execute(f"DROP ROLE {role}")

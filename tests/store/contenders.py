@@ -1,5 +1,6 @@
 """What processes do that want the same thing of a store: each says what it was granted."""
 
+import signal
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -14,6 +15,16 @@ from chong.store.states import Status
 LONG = timedelta(seconds=30)
 FIRST_OF_ITS_OWN = 1000
 """Numbers of tasks: a process that makes its own ones begins at a multiple of this."""
+
+
+def do_nothing(_store: TaskStore, _barrier: Barrier) -> None:
+    """It ends at once, as if all were done."""
+
+
+def wait_for_ever(_store: TaskStore, _barrier: Barrier) -> None:
+    """Until it is killed."""
+    while True:
+        signal.pause()
 
 
 # --- tasks -----------------------------------------------------------------------------------------------------

@@ -102,6 +102,14 @@ class TestForGood:
         """Whichever it is: to connect, to make the tables, or to read the first of them."""
         assert expected in told(RightsMissing, address_of(server, "ann", database), patient=patient)
 
+    def test_a_right_to_make_the_tables_is_no_matter_of_configuration_to_who_looks(self, server, patient):
+        """As to who makes them."""
+        with (
+            pytest.raises(RightsMissing, match="run `chong migrate` with a role that may create tables, got ann"),
+            PostgresTaskStore(address_of(server, "ann", "empty"), create=False, patient=patient) as store,
+        ):
+            store.stats()
+
     def test_a_missing_password(self, server, patient):
         """Nothing was refused yet: the driver had nothing to say."""
         address = address_of(server, "locked", "full", password="")
@@ -204,6 +212,30 @@ class TestAway:
                         look()
         finally:
             execute(full, "DROP OWNED BY reader", "DROP ROLE reader")
+
+    def test_a_check_looks_at_the_tables_of_chong_alone(self, server):
+        """A stranger's, of the same owner in the same schema, and the months of the trail need no right."""
+        full = server.address.replace("/postgres?", "/full?")
+        execute(full, "CREATE TABLE strangers (name text)", "CREATE ROLE carl LOGIN")
+        try:
+            with psycopg.connect(full) as connection:
+                asked = (
+                    "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')"
+                    " AND NOT relispartition AND relname <> 'strangers' ORDER BY relname"
+                )
+                tables = [name for (name,) in connection.execute(asked)]
+            execute(full, f"GRANT SELECT, INSERT, UPDATE, DELETE ON {', '.join(tables)} TO carl")
+            with PostgresTaskStore(address_of(server, "carl", "full"), create=False) as store:
+                store.check_serving()
+                run = stored_run(store, 9)
+                assert store.history(run.id)
+                for table in tables:
+                    execute(full, f"REVOKE UPDATE ON {table} FROM carl")
+                    with pytest.raises(ConfigurationError, match=rf"got one without that on {table}$"):
+                        store.check_serving()
+                    execute(full, f"GRANT UPDATE ON {table} TO carl")
+        finally:
+            execute(full, "DROP OWNED BY carl", "DROP ROLE carl", "DROP TABLE strangers")
 
     def test_rights_that_were_taken_away_are_waited_for(self, server):
         """What runs goes on meanwhile: they may be given back."""

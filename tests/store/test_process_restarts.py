@@ -9,6 +9,7 @@ from typing import Any
 
 import contenders
 import lease_races
+import processes
 import psycopg
 import pytest
 from pg_server import Databases, Server
@@ -62,9 +63,17 @@ def run(server, place):
 
 def crash(server, progress, step, children) -> None:
     for number in range(1, CRASHES + 1):
-        while progress() < number * step:
-            if any(child.exitcode for child in children):
+        wanted = number * step
+        end = time.monotonic() + processes.LIMIT
+        while True:
+            exits = [child.exitcode for child in children]  # first: whoever has ended makes no more progress
+            done = progress()
+            if done >= wanted:
+                break
+            if any(exits):
                 return  # it has failed, and will be asked why
+            assert None in exits, f"all have ended with {done} of {wanted} done"
+            assert time.monotonic() < end, f"{done} of {wanted} done in time"
             time.sleep(0.005)
         server.restart(signal.SIGQUIT)
 
@@ -72,6 +81,21 @@ def crash(server, progress, step, children) -> None:
 def count_firings(place: str) -> int:
     with psycopg.connect(place) as connection:
         return len(connection.execute("SELECT 1 FROM firings").fetchall())
+
+
+class TestCrashes:
+    """Without the progress that they wait for, the test fails instead of going on for ever."""
+
+    def test_processes_that_end_before_it(self, run):
+        """With 0: nobody of them has failed."""
+        with pytest.raises(AssertionError, match="all have ended with 0 of 1 done"):
+            run([contenders.do_nothing] * 2, lambda: 0, CRASHES + 1)
+
+    def test_processes_that_go_on_without_it(self, run, monkeypatch):
+        """For longer than a step may take."""
+        monkeypatch.setattr(processes, "LIMIT", 1.0)
+        with pytest.raises(AssertionError, match=r"^0 of 1 done in time"):
+            run([contenders.wait_for_ever], lambda: 0, CRASHES + 1)
 
 
 class TestTasks:
