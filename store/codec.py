@@ -18,7 +18,8 @@ from chong.store.columns import (
     to_json,
     usage_to_json,
 )
-from chong.store.errors import StoreUnavailable, UnreadableRow
+from chong.store.deployment import sole_row
+from chong.store.errors import UnreadableRow
 from chong.store.model import (
     Beat,
     BucketDeclaration,
@@ -150,9 +151,7 @@ class Codec:
         return Rebucketing(**self._values("rebucketings", row))
 
     def deployment_from_rows(self, rows: Sequence[Row]) -> Deployment:
-        if not rows:
-            raise StoreUnavailable("store: expected the one row of the table deployment, got none: restore the store")
-        row = rows[0]
+        row = sole_row(next(iter(rows), None))
         return Deployment(row["num_buckets"], row["schema_version"], row["oldest_code"])
 
     def bucket_load_from_row(self, row: Row) -> BucketLoad:

@@ -17,6 +17,7 @@ from datetime import datetime, timedelta
 from typing import Protocol, Self
 
 from chong.store.alert import Alert, AlertChanges, Finding
+from chong.store.deployment import sole_row
 from chong.store.errors import UnreadableRow
 from chong.store.model import (
     Beat,
@@ -331,9 +332,7 @@ class TaskStore(ABC):
         """Undo a hold; returns the revision by which nodes know of it. What is not held is done."""
 
     def holds(self) -> HoldList:
-        found = self.changed_holds(None)
-        assert found is not None, "nobody knows a revision that is None"
-        return found
+        return sole_row(self.changed_holds(None))
 
     @abstractmethod
     def changed_holds(self, known: int | None) -> HoldList | None:

@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
+from chong.store.deployment import sole_row
 from chong.store.errors import Refused
 from chong.store.model import (
     BucketDeclaration,
@@ -130,4 +131,4 @@ class NodeTables(TableCalls):
             yield db
 
     def _revision(self, db: Database) -> int:
-        return int(db.execute(self._queries["holds_revision"], {}).fetchone()["holds_revision"])
+        return int(sole_row(db.execute(self._queries["holds_revision"], {}).fetchone())["holds_revision"])

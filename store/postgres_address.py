@@ -36,6 +36,10 @@ def parsed(address: str) -> dict[str, Any]:
     ports = str(parts.get("port") or "")
     for doubt in doubts_of(address, ports) if is_url else port_faults(ports, is_shown=False):
         raise ConfigurationError(f"store postgresql:...: {doubt}")
+    for name, part in (("host", "host"), ("hostaddr", "host"), ("dbname", "database")):
+        if any("@" in place and not place.startswith("/") for place in str(parts.get(name) or "").split(",")):
+            # No name has one, though a socket's directory may. Each error shows it, and it may be a password's place.
+            raise ConfigurationError(f"store postgresql:...: {part}: expected none with an @ in it, got one; {ADVICE}")
     if not any((parts.get("dbname"), parts.get("service"), os.environ.get("PGDATABASE"), os.environ.get("PGSERVICE"))):
         # The driver would take the user's name for it, and chong might make its tables in a stranger's database.
         raise ConfigurationError(
@@ -46,7 +50,8 @@ def parsed(address: str) -> dict[str, Any]:
 
 def label_of(parts: Mapping[str, Any]) -> str:
     """The address without anything secret, for people."""
-    user = f"{quote(str(parts['user']), safe='')}@" if parts.get("user") else ""
+    # What stands behind a colon was meant as a password.
+    user = f"{quote(str(parts['user']).partition(':')[0], safe='')}@" if parts.get("user") else ""
     hosts = str(parts.get("host") or parts.get("hostaddr") or "").split(",")
     ports = str(parts.get("port") or "").split(",")
     if len(ports) < len(hosts):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from chong.store.deployment import sole_row
 from chong.store.errors import ConcurrencyConflict, Rebucketed, Refused
 from chong.store.model import Save
 from chong.store.saving import Verdict, check_buckets, is_chain, is_in_place, unstorable, verdicts_of
@@ -93,7 +94,7 @@ class SaveBatch:
                 row = db.execute(self._queries["save_standing"], {"ids": [task]}).fetchone()
                 if is_in_place(db, self._dialect, save, row):
                     return None
-                recorded = db.execute(self._queries["deployment"], {}).fetchone()["num_buckets"]
+                recorded = sole_row(db.execute(self._queries["deployment"], {}).fetchone())["num_buckets"]
                 check_buckets(save, recorded, self._num_buckets)
         except (ConcurrencyConflict, Rebucketed, Refused) as reason:
             return reason

@@ -71,7 +71,7 @@ _LENIENT = {kind: _lenient(kind) for kind in ("timestamptz", "interval")}
 
 
 _READABLE = {"DateStyle": "ISO", "IntervalStyle": "postgres"}
-"""How times have to be written for the driver; poolers keep these two for each client."""
+"""How times have to be written for the driver. Both are set for the session, as a pooler keeps them for its client."""
 
 
 class Cursor(psycopg.Cursor[DictRow]):
@@ -115,18 +115,22 @@ class Connection(psycopg.Connection[DictRow]):
     ) -> Self:
         """Connect; a failure is left in `failures` too, because the pool tells nobody why it has no connection."""
         try:
-            connection = super().connect(
-                conninfo,
-                autocommit=True,
-                prepare_threshold=None,
-                row_factory=cast("Any", dict_row),
-                **(more | {"client_encoding": "UTF8"}),
-            )
-            connection.settle()
+            return cls._settled(conninfo, **more)
         except psycopg.Error as error:
             if failures is not None:
                 failures.append(error)
             raise
+
+    @classmethod
+    def _settled(cls, conninfo: str, **more: Any) -> Self:
+        """One that reads and writes as chong does, whatever a database, a role or a variable says."""
+        connection = super().connect(
+            conninfo,
+            autocommit=True,
+            prepare_threshold=None,
+            row_factory=cast("Any", dict_row),
+            **(more | {"client_encoding": "UTF8"}),
+        )
         connection.cursor_factory = Cursor
         # A transaction that locks, and then looks, has to see what it has waited for.
         connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
@@ -134,14 +138,15 @@ class Connection(psycopg.Connection[DictRow]):
             connection.adapters.register_loader(kind, TextLoader)
         for kind, loader in _LENIENT.items():
             connection.adapters.register_loader(kind, loader)
+        try:
+            for setting, wanted in _READABLE.items():
+                told = connection.info.parameter_status(setting) or wanted
+                if told.partition(",")[0] != wanted:
+                    connection.execute(cast("Any", f"SET {setting} TO {wanted}"))
+        except BaseException:
+            connection.close()
+            raise
         return connection
-
-    def settle(self) -> None:
-        """A database, a role or a variable may say otherwise; what the driver cannot read would end every call."""
-        for setting, wanted in _READABLE.items():
-            told = (self.info.parameter_status(setting) or wanted).partition(",")[0]
-            if told != wanted:
-                self.execute(cast("Any", f"SET {setting} TO {wanted}"))
 
 
 class Statements:

@@ -48,7 +48,7 @@ class RebucketTables(TableCalls):
 
         counts = rows("rebucket_counts")[0]
         before = check_standing(
-            recorded=rows("deployment")[0]["num_buckets"],
+            recorded=self._codec.deployment_from_rows(rows("deployment")).num_buckets,
             live=[row["node"] for row in rows("rebucket_live")],
             runs=counts["runs"],
             held=[row["target"] for row in rows("rebucket_held")],

@@ -2,6 +2,7 @@
 
 import sqlite3
 
+from chong.store.deployment import sole_row
 from chong.store.errors import ConfigurationError
 from chong.store.queries import load_queries, load_script
 
@@ -39,7 +40,7 @@ def create_tables(connection: sqlite3.Connection) -> None:
 def upgrade(connection: sqlite3.Connection) -> None:
     """Bring an older database up to this version; only ever adds, so that older code goes on beside it."""
     queries = load_queries("sqlite")
-    if connection.execute(queries["deployment"]).fetchone()["schema_version"] >= SCHEMA_VERSION:
+    if sole_row(connection.execute(queries["deployment"]).fetchone())["schema_version"] >= SCHEMA_VERSION:
         return
     # Columns first, indexes may need them. Looked at inside: several processes may do so at once.
     connection.execute("BEGIN IMMEDIATE")
@@ -64,7 +65,7 @@ def is_ours(connection: sqlite3.Connection) -> bool:
 
 def check_version(connection: sqlite3.Connection, label: str) -> None:
     """Refuse a database that this code is too old for."""
-    found = connection.execute(load_queries("sqlite")["deployment"]).fetchone()
+    found = sole_row(connection.execute(load_queries("sqlite")["deployment"]).fetchone())
     if found["oldest_code"] > SCHEMA_VERSION:
         raise ConfigurationError(
             f"store {label} has schema {found['schema_version']}, for code that knows schema "

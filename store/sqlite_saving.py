@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from chong.store.codec import Row
+from chong.store.deployment import sole_row
 from chong.store.errors import ChongError, ConcurrencyConflict
 from chong.store.model import Completion, Save
 from chong.store.saving import Verdict, check_buckets, is_in_place, unstorable, verdicts_of
@@ -34,7 +35,9 @@ class SaveBatch:
         self._array = dialect.array
         self._now = now
         self._num_buckets = num_buckets
-        self._recorded = None if num_buckets is None else self._run("deployment", {}).fetchone()["num_buckets"]
+        self._recorded = (
+            None if num_buckets is None else sole_row(self._run("deployment", {}).fetchone())["num_buckets"]
+        )
 
     def write(self, saves: Sequence[Save]) -> list[Verdict]:
         return verdicts_of(saves, self._verdicts)

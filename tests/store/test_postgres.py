@@ -21,7 +21,7 @@ from psycopg import conninfo
 from chong.store.errors import ConfigurationError, Refused, StoreError, StoreUnavailable
 from chong.store.open import check_address, open_store
 from chong.store.postgres import PostgresTaskStore
-from chong.store.postgres_address import parsed
+from chong.store.postgres_address import label_of, parsed
 from chong.store.postgres_schema import NEEDED
 from chong.store.schema import SCHEMA_VERSION
 from chong.store.specimens import (
@@ -287,6 +287,26 @@ class TestBell:
 
 class TestAddresses:
     @pytest.mark.parametrize(
+        "address",
+        [
+            "postgresql://h/y?dbname=u:s3cret@h/x",
+            "postgresql:///x?host=h,u:s3cret@h",
+            "host=u:s3cret@h dbname=x",
+            "host=h dbname=u:s3cret@h/x",
+        ],
+    )
+    def test_a_password_in_a_place_that_is_shown_is_refused(self, address):
+        """Each error would begin with it."""
+        with pytest.raises(ConfigurationError) as refused:
+            parsed(address)
+        assert "s3cret" not in str(refused.value)
+
+    @pytest.mark.parametrize("address", ["postgresql://h/x?user=u:s3cret@h", "user=u:s3cret host=h dbname=x"])
+    def test_a_password_behind_a_name_is_not_shown(self, address):
+        """Each error begins with this."""
+        assert label_of(parsed(address)) == "postgresql://u@h/x"
+
+    @pytest.mark.parametrize(
         ("change", "expected"),
         [
             ({"dbname": "nowhere"}, 'database "nowhere" does not exist'),
@@ -339,6 +359,8 @@ class TestAddresses:
             ),
             ("postgresql://u:s3cret@h/x?ssl=false&", "expected postgresql://user@host:5432/database?option=value"),
             ("postgresql://u:s3cret", "port: expected a number from 1 to 65535, got text that is no number"),
+            ("postgresql:///x?host=u:s3cret@h", "host: expected none with an @ in it"),
+            ("postgresql:///x?hostaddr=u:s3cret@h", "host: expected none with an @ in it"),
             ("postgresql://u:73133", "port: expected a number from 1 to 65535, got another one; if it was meant as"),
             ("postgresql://u:s3cret@[::1/x", "host: expected a name, an address, or an IPv6 address in [ ]"),
             ("postgresql://u:s3cret@h/x?ssl_mode=require", "got ssl_mode, did you mean sslmode?"),

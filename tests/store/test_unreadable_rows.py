@@ -13,7 +13,7 @@ from chong.store.columns import MICROSECONDS
 from chong.store.errors import StoreUnavailable, UnreadableRow
 from chong.store.model import HoldScope, SharedHold
 from chong.store.postgres import PostgresTaskStore
-from chong.store.specimens import NODE, START, TERM, moved, put, stored_run
+from chong.store.specimens import NODE, START, TERM, moved, put, queued, save_of, stored_run
 from chong.store.specimens import request as asked
 from chong.store.sqlite import SqliteTaskStore
 from chong.store.states import Status
@@ -90,12 +90,32 @@ def test_a_hold_of_a_bucket_that_is_none_holds_nobody(damaged):
 
 
 def test_a_deployment_without_its_row_is_told(damaged):
-    """As a store that is away: a supervisor waits until it is restored."""
+    """As a store that is away: a supervisor waits until it is restored, whatever it asks."""
     store, execute = damaged
     execute("DELETE FROM deployment")
-    for look in (store.deployment, lambda: store.survey(still=timedelta(0))):
+    save = save_of(None, queued(bucket=1, bucket_key="k"))
+    hold = SharedHold(scope=HoldScope.NAME, target="mail", by="olga")
+    calls = (
+        store.deployment,
+        store.holds,
+        lambda: store.survey(still=timedelta(0)),
+        lambda: store.save_many([save], num_buckets=8),
+        lambda: store.place_hold(hold),
+        lambda: store.rebucket(16, "event", actor="olga"),
+    )
+    for call in calls:
         with pytest.raises(StoreUnavailable, match="the one row"):
-            look()
+            call()
+
+
+def test_a_file_without_its_row_is_told_to_who_opens_it(tmp_path):
+    """Whether or not it is to be brought up to date."""
+    SqliteTaskStore(tmp_path / "chong.db").close()
+    with closing(sqlite3.connect(tmp_path / "chong.db", isolation_level=None)) as other:
+        other.execute("DELETE FROM deployment")
+    for create in (True, False):
+        with pytest.raises(StoreUnavailable, match="the one row"):
+            SqliteTaskStore(tmp_path / "chong.db", create=create)
 
 
 def test_a_table_that_is_away_is_waited_for(damaged):
