@@ -87,6 +87,7 @@ def test_a_held_back_state_that_cannot_be_removed_harms_nothing(shared: InProces
         "held = Path(ctx._progress._held_back); held.unlink(); held.mkdir(); ctx.sleep(0.2); "
         "ctx.checkpoint(state={'page': 9, 'text': ''})"
     )
+    shared.run("noop")  # from here on the node has its forkserver, and the descriptors to it
     before = descriptors()
     for _ in range(3):
         assert shared.run("stateful.burst", end=end, size=10).outcome == {"page": 9, "length": 0}
