@@ -192,6 +192,7 @@ def _recognise(connection: sqlite3.Connection, path: Path, *, create: bool, dead
         raise ConfigurationError(f"store {path}: expected a store of chong, got another SQLite database")
     schema.check_version(connection, str(path))
     schema.upgrade(connection)
+    schema.check_tables(connection, str(path))
 
 
 def _set_wal(connection: sqlite3.Connection, deadline: float) -> None:

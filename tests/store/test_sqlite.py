@@ -568,3 +568,14 @@ class TestReplacement:
                 stored_run(store, 2)
             away.rename(path)
             stored_run(store, 2)
+
+
+@pytest.mark.parametrize("table", ["deployment", "tasks", "task_tags", "holds"])
+def test_a_table_that_was_dropped_is_named(path, table):
+    """As something that is waited for, until a copy is restored; nothing is made in its place."""
+    SqliteTaskStore(path).close()
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute(f"DROP TABLE {table}")
+    for create in (True, False):
+        with pytest.raises(StoreUnavailable, match=table):
+            SqliteTaskStore(path, create=create)
