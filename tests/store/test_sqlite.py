@@ -205,7 +205,10 @@ class TestPlans:
     def test_a_query_uses_its_index(self, store, query, table, index):
         """And scans no table that grows."""
         values = dict.fromkeys(
-            ("id", "part", "part_end", "tail", "tail_end", "limit", "unique_key", "age", "node", "now", "old_term"),
+            (
+                *("id", "part", "part_end", "tail", "tail_end", "limit", "skipped", "unique_key", "age", "node", "now"),
+                "old_term",
+            ),
             1,
         )
         plan = self.plan(store, DIALECT.queries[query], values | {"ids": "[]", "buckets": "[]"})
