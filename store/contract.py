@@ -132,8 +132,11 @@ class TaskStore(ABC):
         """Tasks whose id begins or ends with `part`, newest first; both directions are served by an index."""
 
     @abstractmethod
-    def query(self, query: TaskQuery) -> list[TaskSnapshot]:
-        """The tasks that fit; fewer than `query.limit` only where there are no more that can be read."""
+    def query(self, query: TaskQuery, *, whole: bool = False) -> list[TaskSnapshot]:
+        """The tasks that fit; fewer than `query.limit` only where there are no more that can be read.
+
+        whole: as for `history`.
+        """
 
     @abstractmethod
     def history(self, task_id: str, *, whole: bool = False) -> list[Transition]:

@@ -98,13 +98,15 @@ class TableCalls(TaskStore):
         with self._reading() as db:
             return self._fetched(db, self._queries[query], values)
 
-    def _readable(self, read: Callable[[Any], T], rows: Iterable[Any]) -> list[T]:
-        """What can be read of a list; the others are told."""
+    def _readable(self, read: Callable[[Any], T], rows: Iterable[Any], *, whole: bool = False) -> list[T]:
+        """What can be read of a list; the others are told, or, where the list is wanted whole, raised."""
         found = []
         for row in rows:
             try:
                 found.append(read(row))
             except UnreadableRow as fault:
+                if whole:
+                    raise
                 self._on_unreadable(fault)
         return found
 

@@ -35,23 +35,20 @@ class TaskTables(TableCalls):
         rows = self._rows("get", id=task_id)
         return self._codec.snapshot_from_row(rows[0]) if rows else None
 
-    def query(self, query: TaskQuery) -> list[TaskSnapshot]:
+    def query(self, query: TaskQuery, *, whole: bool = False) -> list[TaskSnapshot]:
         found: list[TaskSnapshot] = []
         while True:
             wanted = query.limit
             text, values = self._render(query)
             with self._reading() as db:
                 rows = self._fetched(db, text, values)
-            found += (read := self._readable(self._codec.snapshot_from_row, rows))
+            found += (read := self._readable(self._codec.snapshot_from_row, rows, whole=whole))
             if len(read) == wanted or len(rows) < wanted:
                 return found
             query = replace(query, before=str(rows[-1]["id"]), limit=wanted - len(read))
 
     def history(self, task_id: str, *, whole: bool = False) -> list[Transition]:
-        rows = self._rows("history", id=task_id)
-        if whole:
-            return [self._codec.transition_from_row(row) for row in rows]
-        return self._readable(self._codec.transition_from_row, rows)
+        return self._readable(self._codec.transition_from_row, self._rows("history", id=task_id), whole=whole)
 
     def append(self, notes: Sequence[Note]) -> None:
         if not notes:

@@ -12,11 +12,10 @@ EVERY_SECONDS = 3600.0
 MOST = 100
 """So many are told apart; the log has the first ones, which are mended first."""
 
-BORNE = frozenset({"holds", "nodes", "catalogue", "node_buckets", "alerts"})
-"""Of these tables a look returns what can be read of each row, and nothing that decides over a task is missing then.
+BORNE = frozenset({"holds", "nodes", "catalogue", "node_buckets", "alerts", "tasks", "transitions", "notes"})
+"""Of these tables a look may go without a row, or a part of it: who concludes from what is not there wants it whole.
 
-A row of a task, its trail or its lease is not borne: from a part of them it could be concluded that work was never
-begun, and it would be run twice.
+Of leases and terms nobody goes without one: by them it is judged who lives.
 """
 
 
