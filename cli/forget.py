@@ -41,7 +41,7 @@ def forget(
     if not (yes or dry_run):
         raise ConfigurationError("--yes: expected it beside forget, got none; --dry-run counts what would be lost")
     check_text("node", node, NODE_LIMIT)
-    with reach(call) as reached:
+    with reach(call, whole=True) as reached:
         runs = _count(reached.store, node, RUNS)
         if dry_run:
             _check_gone(reached.store, node)

@@ -1,10 +1,11 @@
 """What was said before the command: which store, which node, which buckets."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from chong.cli.unread import Unread
 from chong.store.buckets import DEFAULT_NUM_BUCKETS, BucketPolicy
 from chong.store.errors import ConfigurationError
 from chong.supervisor.config import Config, Found, configured, listed
@@ -27,6 +28,8 @@ class Invocation:
     named_node: str | None
     state: Path
     named_runtime: Path | None
+    unread: Unread = field(default_factory=Unread)
+    """What its looks had to go without."""
 
     @property
     def url(self) -> str:

@@ -106,7 +106,9 @@ def _invoke(args: list[str]) -> int:
     # Not click's main(): it would answer a closed pipe and Ctrl-C with codes of its own.
     try:
         with chong.make_context("chong", args or ["--help"]) as ctx:
-            return int(chong.invoke(ctx) or Exit.DONE)
+            code = int(chong.invoke(ctx) or Exit.DONE)
+            unread = getattr(ctx.obj, "unread", None)  # not where a command went without a store
+            return code if unread is None else int(unread.end(code))
     except click.exceptions.Exit as end:
         return end.exit_code
 

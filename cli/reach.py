@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from chong.cli.invocation import Invocation
 from chong.store.buckets import BucketPolicy
-from chong.store.contract import TaskStore
+from chong.store.contract import TaskStore, refuse
 from chong.store.errors import ConfigurationError
 from chong.store.open import open_store
 
@@ -36,7 +36,8 @@ class Reached:
 
 
 @contextmanager
-def reach(call: Invocation) -> Iterator[Reached]:
-    with open_store(call.url, create=False) as store:
+def reach(call: Invocation, *, whole: bool = False) -> Iterator[Reached]:
+    """`whole`: what cannot be read ends the command, which must not act on a part of a list."""
+    with open_store(call.url, create=False, on_unreadable=refuse if whole else call.unread.tell) as store:
         policy = call.agreed_policy(store.deployment().num_buckets)
         yield Reached(store, policy, call.owned_of(policy))

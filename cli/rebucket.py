@@ -76,7 +76,7 @@ def rebucket(
 
 
 def _show(call: Invocation, *, as_json: bool) -> Exit:
-    with open_store(call.url, create=False) as store:
+    with open_store(call.url, create=False, on_unreadable=call.unread.tell) as store:
         changes, number = store.rebucketings(), store.deployment().num_buckets
     if as_json:
         print_json({"num_buckets": number, "changes": changes})

@@ -1,7 +1,7 @@
 """Between values of the model and rows."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from datetime import timedelta
 from typing import Any, Protocol
@@ -13,6 +13,8 @@ from chong.store.columns import (
     MOMENT_COLUMNS,
     TO_COLUMN,
     Times,
+    number_from_column,
+    plain_from_column,
     progress_to_json,
     text_from_column,
     to_json,
@@ -37,6 +39,7 @@ from chong.store.model import (
     Transition,
 )
 from chong.store.rebucketing import Rebucketing
+from chong.store.states import Status
 from chong.store.survey import OpenCommands, OpenWork
 
 _COMMAND = tuple(field.name for field in fields(Command))
@@ -48,6 +51,18 @@ _KEYS = ("id", "task_id", "term", "node", "target")
 # What the lease row says, or what the store copies from it: a save never writes these.
 _FROM_LEASE = frozenset({"lease_owner", "lease_until", "last_heartbeat_at", "progress", "usage"})
 _WRITTEN = tuple(field.name for field in fields(TaskSnapshot) if field.name not in _FROM_LEASE)
+
+
+_NODE_REST: dict[str, Any] = {
+    "ttl": timedelta(0),
+    "limits": {},
+    "pid": 0,
+    "generation": 0,
+    **dict.fromkeys(("started_at", "seen_at", "ended_at", "holds_seen", "clock_ahead")),
+}
+"""What stands for a value of a node that is there for people to see."""
+
+Tell = Callable[[UnreadableRow], None]
 
 
 class Row(Protocol):
@@ -84,10 +99,24 @@ class Codec:
         """By column name; UnreadableRow for a value that no store of ours has written."""
         return {name: _value(table, row, name, self._out.get(name)) for name in row.keys()}  # noqa: SIM118 - not a dict
 
+    def _told_values(self, table: str, row: Row, tell: Tell, rest: Mapping[str, Any]) -> dict[str, Any]:
+        """As `_values`, with what stands in `rest` for what cannot be read, which is told."""
+
+        def read(name: str) -> Any:
+            convert = self._out.get(name)
+            return (
+                _told(table, row, name, convert, tell, rest[name])
+                if name in rest
+                else _value(table, row, name, convert)
+            )
+
+        return {name: read(name) for name in row.keys()}  # noqa: SIM118 - not a dict
+
     def snapshot_from_row(self, row: Row) -> TaskSnapshot:
         values = self._values("tasks", row)
-        # Not among the converters: a command has an outcome too, and that one is a plain word.
+        # Not among the converters: a command has an outcome too, and that one is a plain word; a node's version is one.
         values["outcome"] = _value("tasks", row, "outcome", json.loads)
+        values["version"] = _value("tasks", row, "version", number_from_column)
         return TaskSnapshot(**values)
 
     def transition_to_columns(self, transition: Transition, stored_at: Any) -> tuple[Any, ...]:
@@ -132,11 +161,13 @@ class Codec:
     def term_from_row(self, row: Row) -> TermRecord:
         return TermRecord(**self._values("terms", row))
 
-    def node_from_row(self, row: Row) -> NodeRecord:
-        return NodeRecord(**self._values("nodes", row))
+    def node_from_row(self, row: Row, tell: Tell) -> NodeRecord:
+        """As much of it as can be read: it is there. UnreadableRow for what says whose it is."""
+        return NodeRecord(**self._told_values("nodes", row, tell, _NODE_REST))
 
-    def catalogue_entry_from_row(self, row: Row) -> CatalogueEntry:
-        return CatalogueEntry(**self._values("catalogue", row))
+    def catalogue_entry_from_row(self, row: Row, tell: Tell) -> CatalogueEntry:
+        """As much of it as can be read: it may be held."""
+        return CatalogueEntry(**self._told_values("catalogue", row, tell, {"options": {}}))
 
     def open_work_from_row(self, row: Row) -> OpenWork:
         return OpenWork(**self._values("tasks", row))
@@ -157,7 +188,7 @@ class Codec:
     def bucket_load_from_row(self, row: Row) -> BucketLoad:
         wait = _value("tasks", row, "oldest_wait", self.span_out)
         return BucketLoad(
-            bucket=row["bucket"],
+            bucket=_value("tasks", row, "bucket", number_from_column),
             queued=row["queued"],
             running=row["running"],
             expired=row["expired"],
@@ -165,16 +196,16 @@ class Codec:
             oldest_wait=None if wait is None else max(timedelta(0), wait),
         )
 
-    def declaration_from_row(self, row: Row) -> BucketDeclaration:
-        updated_at = _value("node_buckets", row, "updated_at", self.moment_out)
-        return BucketDeclaration(row["bucket"], row["node"], updated_at)
+    def declaration_from_row(self, row: Row, tell: Tell) -> BucketDeclaration:
+        """As much of it as can be read: it is a claim."""
+        return BucketDeclaration(**self._told_values("node_buckets", row, tell, {"updated_at": None}))
 
-    def hold_from_row(self, row: Row) -> SharedHold:
+    def hold_from_row(self, row: Row, tell: Tell) -> SharedHold:
+        """As much of it as can be read, whatever that is: it holds. `tell` hears of the rest."""
         # By hand: the target of a hold is no state, as that of a transition is.
-        since = _value("holds", row, "since", self.moment_out)
-        return SharedHold(
-            scope=HoldScope(row["scope"]), target=row["target"], by=row["by"], reason=row["reason"], since=since
-        )
+        words = {name: _word(row, name, tell) for name in ("target", "by", "reason")}
+        since = _told("holds", row, "since", self.moment_out, tell, None)
+        return SharedHold(scope=HoldScope(row["scope"]), since=since, **words)
 
     def note_to_columns(self, note: Note, now: Any) -> dict[str, Any]:
         return asdict(note) | {"at": self.moment_in(note.at), "now": now}
@@ -230,14 +261,38 @@ def as_json_text(row: Row) -> str:
     return json.dumps({name: row[name] for name in row.keys()}, default=repr, sort_keys=True)  # noqa: SIM118 - no dict
 
 
+def status_from_row(row: Row) -> Status:
+    """Of a count; UnreadableRow for one that no store of ours has written."""
+    found: Status = _value("tasks", row, "status", Status)
+    return found
+
+
+def _told(table: str, row: Row, name: str, convert: Callable[[Any], Any] | None, tell: Tell, rest: Any) -> Any:
+    try:
+        return _value(table, row, name, convert)
+    except UnreadableRow as fault:
+        tell(fault)
+        return rest
+
+
+def _word(row: Row, name: str, tell: Tell) -> Any:
+    """Of a hold: the nearest text to what stands there."""
+    value = row[name]
+    raw = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+    text = raw.decode("utf-8", "backslashreplace") if isinstance(raw, bytes) else value
+    return _told("holds", row, name, text_from_column, tell, text)
+
+
 def _value(table: str, row: Row, name: str, convert: Callable[[Any], Any] | None) -> Any:
     value = row[name]
-    if convert is None or value is None:
-        return value
+    if value is None:
+        return None
+    convert = convert or plain_from_column
     try:
         return convert(value)
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
-        key = next((str(row[name]) for name in _KEYS if name in row.keys()), "")  # noqa: SIM118
+        keys = ("node",) if table == "nodes" else _KEYS  # not by its term, which changes
+        key = next((str(row[name]) for name in keys if name in row.keys()), "")  # noqa: SIM118
         raise UnreadableRow(table, key, name, EXPECTED.get(convert, convert.__name__), value) from error
 
 

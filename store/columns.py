@@ -103,12 +103,24 @@ def _failure_from_json(text: str) -> Failure:
     return Failure(FailureKind(kind), *rest)
 
 
+def number_from_column(value: Any) -> int:
+    """TypeError for what is no whole number."""
+    if not isinstance(value, int):
+        raise TypeError("no whole number")
+    return value
+
+
 def text_from_column(value: Any) -> str:
     """TypeError or ValueError for what is no text."""
     if not isinstance(value, str):
         raise TypeError("no text")
     value.encode()
     return value
+
+
+def plain_from_column(value: Any) -> Any:
+    """SQLite keeps whatever it is given: no column of ours has bytes, or text that is none."""
+    return text_from_column(value) if isinstance(value, str | bytes) else value
 
 
 _MOMENTS = ("asked_at", "delivered_at", "acknowledged_at", "effective_at")
@@ -163,7 +175,24 @@ MOMENT_COLUMNS = (
     "last_seen",
     "cleared_at",
     "acknowledged_at",
+    "updated_at",
 )
+
+NUMBER_COLUMNS = (
+    "bucket",
+    "attempt",
+    "max_attempts",
+    "priority",
+    "unstarted",
+    "exit_code",
+    "exit_signal",
+    "renewals",
+    "lock_inode",
+    "pid",
+    "generation",
+    "holds_seen",
+)
+"""Of those who calculate with them. SQLite keeps other values there, too."""
 
 TO_COLUMN: dict[str, Callable[[Any], Any]] = {
     "tags": set_to_json,
@@ -186,6 +215,7 @@ FROM_COLUMN: dict[str, Callable[[Any], Any]] = {
     "usage": _usage_from_json,
     "limits": _object_from_json,
     "options": _object_from_json,
+    **dict.fromkeys(NUMBER_COLUMNS, number_from_column),
     "forced": bool,
     "is_past": bool,
     "is_live": bool,
@@ -199,6 +229,8 @@ EXPECTED: dict[Callable[[Any], Any], str] = {
     _in_utc: "a time with a zone",
     _as_it_is: "a length of time",
     text_from_column: "text",
+    plain_from_column: "text",
+    number_from_column: "a whole number",
     _set_from_json: "a JSON list",
     _failure_from_json: "a JSON list of kind, cause, message and traceback",
     _stop_from_json: "a JSON object with who, why and four times",

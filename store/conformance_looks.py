@@ -10,6 +10,7 @@ import pytest
 
 from chong.store.conformance_base import Rules
 from chong.store.contract import TaskStore
+from chong.store.errors import Refused
 from chong.store.model import CatalogueEntry, Note, TaskSnapshot
 from chong.store.query import TaskQuery
 from chong.store.specimens import (
@@ -67,6 +68,18 @@ class QueryRules(Rules):
         stored_run(store, 4, node="node-b", created_at=START + MINUTE)
         stored_end(store, 5, created_at=START + 2 * MINUTE)
         assert expected == numbers(store.query(TaskQuery(**conditions)))
+
+    def test_a_look_for_what_no_store_can_hold_says_so(self, store: TaskStore) -> None:
+        """And speaks of what was asked for: nothing was to be stored."""
+        for ask in (
+            lambda: store.query(TaskQuery(names=frozenset({"\udc80"}))),
+            lambda: store.query(TaskQuery(buckets=frozenset({10**30}))),
+            lambda: store.catalogue("\udc80"),
+        ):
+            try:
+                assert ask() == []
+            except Refused as refusal:
+                assert "what was asked for cannot be looked up" in str(refusal)  # noqa: PT017 - finding nothing is right too
 
     def test_pages_follow_each_other_without_gap_or_repeat(self, store: TaskStore) -> None:
         """The last id of a page leads to the next one, also when a newer task came in between."""

@@ -7,6 +7,10 @@ Rules for all methods:
   store's clock, or further ahead than its own ttl (the clock jumped back).
 * Every transaction locks leases before tasks, ids ascending.
 * A write whose event id is already in place is done; the same version with another event id is a conflict.
+* A call that returns a list hands each row that it cannot read to the `on_unreadable` that its store was opened with,
+  and returns the others: as long as that does not raise, as `refuse` does, which is what a store has without a word.
+  Holds, nodes, declarations and definitions are returned with what can be read of them, as others conclude from it
+  that one is not there; where that is not enough, the call raises. So does a call about one row.
 * Errors are those of `chong.store.errors`. After `StoreUnavailable` a write may or may not have happened:
   write it again, the event id makes that safe.
 """
@@ -50,6 +54,11 @@ OnUnreadable = Callable[[UnreadableRow], None]
 
 def ignore(_: UnreadableRow) -> None:
     """For whoever has nobody to tell."""
+
+
+def refuse(fault: UnreadableRow) -> None:
+    """For whoever must not go by a part of what is there."""
+    raise fault
 
 
 class Bell(Protocol):
@@ -123,11 +132,18 @@ class TaskStore(ABC):
         """Tasks whose id begins or ends with `part`, newest first; both directions are served by an index."""
 
     @abstractmethod
-    def query(self, query: TaskQuery) -> list[TaskSnapshot]: ...
+    def query(self, query: TaskQuery, *, whole: bool = False) -> list[TaskSnapshot]:
+        """The tasks that fit; fewer than `query.limit` only where there are no more that can be read.
+
+        whole: as for `history`.
+        """
 
     @abstractmethod
-    def history(self, task_id: str) -> list[Transition]:
-        """The task's transitions by version; each one's source is the target of the one before."""
+    def history(self, task_id: str, *, whole: bool = False) -> list[Transition]:
+        """The task's transitions by version; each one's source is the target of the one before.
+
+        whole: UnreadableRow, whoever hears of such rows, for those who conclude from what is not there.
+        """
 
     @abstractmethod
     def append(self, notes: Sequence[Note]) -> None:
@@ -146,7 +162,11 @@ class TaskStore(ABC):
 
     @abstractmethod
     def prunable(self, older_than: timedelta, *, limit: int = 100) -> list[TaskRecord]:
-        """Up to `limit` final tasks that ended longer ago than this, first the oldest, with all that is theirs."""
+        """Up to `limit` final tasks that ended longer ago than this, first the oldest, with all that is theirs.
+
+        A task of which anything cannot be read stays where it is, and is none of them; behind `MOST_SKIPPED` of these
+        in one call no others are looked for.
+        """
 
     @abstractmethod
     def count_prunable(self, older_than: timedelta) -> int:

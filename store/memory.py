@@ -6,6 +6,7 @@ serialisation. One connection serves all threads in turn: each connection to `:m
 
 import sqlite3
 
+from chong.store.contract import OnUnreadable, refuse
 from chong.store.schema import create_tables
 from chong.store.sqlite_session import Session
 from chong.store.sqlite_tables import SqliteTables
@@ -15,8 +16,10 @@ from chong.store.table_calls import Clock
 class InMemoryTaskStore(SqliteTables):
     """A whole store in memory, for one process."""
 
-    def __init__(self, clock: Clock | None = None, *, deadline: float = 5.0) -> None:
-        super().__init__(clock)
+    def __init__(
+        self, clock: Clock | None = None, *, deadline: float = 5.0, on_unreadable: OnUnreadable = refuse
+    ) -> None:
+        super().__init__(clock, on_unreadable)
         self._deadline = deadline
         self._only = Session("in memory", _connect)
 

@@ -330,7 +330,7 @@ class BucketDeclaration:
 
     bucket: int
     node: str
-    updated_at: datetime
+    updated_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from types import ModuleType
 
-from chong.store.contract import TaskStore
+from chong.store.contract import OnUnreadable, TaskStore, refuse
 from chong.store.errors import ConfigurationError
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)\Z", re.DOTALL)
@@ -22,29 +22,34 @@ def open_store(
     create: bool = True,
     serving: bool = False,
     clock: Callable[[], datetime] | None = None,
+    on_unreadable: OnUnreadable = refuse,
 ) -> TaskStore:
     """Open `sqlite:///path`, a bare path, `postgresql://...` or `memory:`; ConfigurationError for anything else.
 
     create: whether what is missing is made: the file, or the tables on a server.
     serving: a supervisor's store. It moves SQLite's log into the database (one process does), and a server that
     is away now is no error: each call tries again.
+    on_unreadable: hears of each row that a list goes without, see the contract.
     """
     address = os.fspath(url)
     if not address.strip():
         raise ConfigurationError("store: expected sqlite:///path or a path, got nothing")
     found = _scheme_of(address)
-    if found is None:
-        return _open_file(address, create=create, serving=serving, clock=clock)
-    scheme, rest = found[1].lower(), found[2]
+    scheme, rest = ("sqlite", None) if found is None else (found[1].lower(), found[2])
     if scheme == "sqlite":
-        return _open_file(_path_of(rest), create=create, serving=serving, clock=clock)
-    if scheme == "memory":
         # Imported late, here and below: a process that never opens a store need not load SQLite.
+        from chong.store.sqlite import SqliteTaskStore  # noqa: PLC0415
+
+        path = address if rest is None else _path_of(rest)
+        return SqliteTaskStore(path, create=create, checkpoints=serving, clock=clock, on_unreadable=on_unreadable)
+    if scheme == "memory":
         from chong.store.memory import InMemoryTaskStore  # noqa: PLC0415
 
-        return InMemoryTaskStore(clock)
+        return InMemoryTaskStore(clock, on_unreadable=on_unreadable)
     if scheme in _SERVERS:
-        store: TaskStore = _postgres().PostgresTaskStore(address, create=create, patient=serving, clock=clock)
+        store: TaskStore = _postgres().PostgresTaskStore(
+            address, create=create, patient=serving, clock=clock, on_unreadable=on_unreadable
+        )
         return store
     raise _unknown(scheme)
 
@@ -76,12 +81,6 @@ def _scheme_of(address: str) -> re.Match[str] | None:
         # As a path it would be a new file, and its name would show the password.
         raise ConfigurationError("store: expected postgresql://user@host:5432/database, got key=value words of libpq")
     return _SCHEME.match(address)
-
-
-def _open_file(path: str, *, create: bool, serving: bool, clock: Callable[[], datetime] | None) -> TaskStore:
-    from chong.store.sqlite import SqliteTaskStore  # noqa: PLC0415
-
-    return SqliteTaskStore(path, create=create, checkpoints=serving, clock=clock)
 
 
 def _postgres() -> ModuleType:

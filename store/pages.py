@@ -10,14 +10,15 @@ from chong.store.query import MAX_LIMIT, TaskQuery
 PAGE = MAX_LIMIT
 
 
-def all_tasks(store: TaskStore, query: TaskQuery) -> Iterator[TaskSnapshot]:
+def all_tasks(store: TaskStore, query: TaskQuery, *, whole: bool = False) -> Iterator[TaskSnapshot]:
     """Every task that fits, newest first, read page by page; the query's own `limit` does not count.
 
+    whole: UnreadableRow for one that cannot be read, whoever hears of such rows.
     Not one moment's picture: each page shows its tasks as they stand when it is read.
     """
     query = replace(query, limit=PAGE)
     while True:
-        page = store.query(query)
+        page = store.query(query, whole=whole)
         yield from page
         if len(page) < PAGE:
             return

@@ -11,7 +11,7 @@ from psycopg import errors
 from chong.store import postgres_schema
 from chong.store.codec import Codec
 from chong.store.columns import NATIVE
-from chong.store.contract import OnUnreadable, ignore
+from chong.store.contract import OnUnreadable, ignore, refuse
 from chong.store.errors import Refused, RightsMissing, StoreUnavailable
 from chong.store.model import Beat, Command, Save, TaskSnapshot
 from chong.store.partitions import keep_months
@@ -54,6 +54,7 @@ class PostgresTaskStore(TableStore):
     patient: a server that is away now is no error yet; each call tries again.
     deadline: seconds that a call may take, and that `close()` waits for calls under way.
     clock: for tests, in place of the server's.
+    on_unreadable: hears of each row that a list goes without, see the contract.
     """
 
     def __init__(
@@ -64,9 +65,10 @@ class PostgresTaskStore(TableStore):
         create: bool = True,
         patient: bool = False,
         deadline: float = 5.0,
+        on_unreadable: OnUnreadable = refuse,
     ) -> None:
         self._dialect = SERVER_CLOCK if clock is None else dialect(":now::timestamptz")
-        super().__init__(self._dialect)
+        super().__init__(self._dialect, on_unreadable)
         self._create = create
         self._bells: list[Bell] = []
         self._parts = parts = parsed(address)

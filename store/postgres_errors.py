@@ -13,7 +13,8 @@ WRITES = "SELECT, INSERT, UPDATE and DELETE"
 # A connection that is not made leaves nothing but text, the server's as well as libpq's own.
 _REFUSED_BY_SERVER = re.compile(
     r"FATAL: .*(password|pg_hba\.conf|does not exist|is not permitted to log in|permission denied"
-    r"|unrecognized configuration parameter|invalid value for parameter)"
+    r"|unrecognized configuration parameter|invalid value for parameter"
+    r"|conversion between \S+ and \S+ is not supported)"
 )
 _REFUSED_BY_DRIVER = re.compile(
     r"no password supplied|invalid \S+ value|invalid integer value|invalid port number|could not match \d+ "
@@ -27,7 +28,7 @@ def translated(error: psycopg.Error, label: str, rights: str = LOOKS) -> StoreUn
     """Chong's error for a driver's; `rights`: what the call needs."""
     said = " ".join((error.diag.message_primary or str(error)).split())
     if isinstance(error, errors.DataError | errors.IntegrityError):
-        return Refused(f"store {label}: a value cannot be stored: {said}")
+        return unfit(said, label, rights)
     if isinstance(error, errors.ReadOnlySqlTransaction):
         return StoreUnavailable(
             f"store {label}: expected a server that can be written to, got a read-only one ({said})"
@@ -38,6 +39,12 @@ def translated(error: psycopg.Error, label: str, rights: str = LOOKS) -> StoreUn
         )
     # Also what is wrong with the tables, such as one that is renamed or restored: until it is put right, tasks go on.
     return StoreUnavailable(f"store {label}: {said}")
+
+
+def unfit(said: object, label: str, rights: str) -> Refused:
+    """For a value that is none for the database, be it one to store or one to look for."""
+    what = "what was asked for cannot be looked up" if rights == LOOKS else "a value cannot be stored"
+    return Refused(f"store {label}: {what}: {said}")
 
 
 def refusal(error: psycopg.Error, label: str, *, hosts: int = 1) -> StoreUnavailable | Refused | ConfigurationError:

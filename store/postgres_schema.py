@@ -5,11 +5,14 @@ one: `oldest_code` says which code may still use the tables.
 """
 
 import re
+from collections.abc import Collection
 from typing import Any, cast
 
 from psycopg import errors
 
+from chong.store.deployment import sole_row
 from chong.store.errors import ConfigurationError, RightsMissing, StoreUnavailable, TablesMissing
+from chong.store.few import few
 from chong.store.partitions import keep_months
 from chong.store.postgres_errors import WRITES
 from chong.store.postgres_session import Connection
@@ -23,6 +26,8 @@ NEEDED = 6
 """The last step that code has to know: without it, each renewed lease looks as if it were past."""
 
 OLDEST_SERVER = 14
+ENCODING = "UTF8"
+"""The one encoding that has every character of a name, a key or a reason, and takes nothing that is no text."""
 READ_ONLY = "read-only server, such as a standby, or a role for which each transaction is"
 _SHOWN = 3
 _TABLE = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
@@ -34,6 +39,13 @@ def recognise(connection: Connection, label: str, *, create: bool) -> None:
     server = connection.info.server_version // 10_000
     if server < OLDEST_SERVER:
         raise ConfigurationError(f"store {label}: expected PostgreSQL {OLDEST_SERVER} or newer, got {server}")
+    # A pooler hands it on; what says nothing of it is taken at its word, as for the forms of times.
+    encoding = connection.info.parameter_status("server_encoding") or ENCODING
+    if encoding != ENCODING:
+        raise ConfigurationError(
+            f"store {label}: expected a database with the encoding {ENCODING}, got {encoding}: "
+            f"make one with CREATE DATABASE … ENCODING '{ENCODING}' TEMPLATE template0"
+        )
     found = _deployment(connection, label)
     if found is None or found["schema_version"] < SCHEMA_VERSION:
         if not create:
@@ -73,9 +85,10 @@ def _rights(connection: Connection) -> dict[str, Any]:
     return found
 
 
-def _tables() -> list[str]:
-    """Chong's own, as the steps make them; strangers' tables may lie beside them."""
-    return [table for script in STEPS.values() for table in _TABLE.findall(load_script(script))]
+def _tables(newest: int = SCHEMA_VERSION) -> list[str]:
+    """Chong's own, as the steps make them up to a version; strangers' tables may lie beside them."""
+    scripts = [script for version, script in STEPS.items() if version <= newest]
+    return [table for script in scripts for table in _TABLE.findall(load_script(script))]
 
 
 def _check_rights(connection: Connection, label: str) -> None:
@@ -130,10 +143,39 @@ def _step(connection: Connection, version: int) -> None:
 
 
 def _deployment(connection: Connection, label: str) -> dict[str, Any] | None:
+    """The versions of tables that are chong's; None where there are none.
+
+    StoreUnavailable where a part of them is gone: a copy may just be being restored.
+    """
     try:
-        found = connection.execute(cast("Any", load_queries("postgres")["deployment_versions"])).fetchone()
+        found = _asked(connection, "deployment_versions")
     except (errors.UndefinedTable, errors.UndefinedColumn):
+        standing = _asked(connection, "deployment_tables")["standing"] or []
+        _refuse_part(standing, min(STEPS), label)
         return None
-    if found is not None and not all(isinstance(number, int) for number in found.values()):
+    standing = found["standing"] or []
+    if "deployment" not in standing or not _are_ours(standing):
         raise ConfigurationError(f"store {label}: {STRANGERS}")
+    version = sole_row(found["schema_version"])
+    _refuse_part(standing, version, label)
     return found
+
+
+def _asked(connection: Connection, query: str) -> dict[str, Any]:
+    asked = with_percent(load_queries("postgres")[query])
+    found = connection.execute(cast("Any", asked), {"tables": _tables()}).fetchone()
+    assert found is not None, "it selects one row"
+    return found
+
+
+def _are_ours(standing: Collection[str]) -> bool:
+    """Of somebody else's tables one or another may be called as one of chong's, but not most."""
+    first = _tables(min(STEPS))
+    return 2 * len(set(first).intersection(standing)) > len(first)
+
+
+def _refuse_part(standing: Collection[str], version: int, label: str) -> None:
+    """StoreUnavailable when chong's tables are there, but for some."""
+    missing = [table for table in _tables(version) if table not in standing]
+    if missing and _are_ours(standing):
+        raise StoreUnavailable(f"store {label}: expected the table {few(missing)}, got none: restore the store")

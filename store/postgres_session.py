@@ -29,7 +29,7 @@ from psycopg.types.string import TextLoader
 
 from chong.store.errors import ConfigurationError, Refused, StoreError, StoreUnavailable
 from chong.store.postgres_address import label_of
-from chong.store.postgres_errors import LOOKS, WRITES, refusal, translated
+from chong.store.postgres_errors import LOOKS, WRITES, refusal, translated, unfit
 
 # The driver's own remarks would go to standard error, beside the one line of an error; what matters of them is in it.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
@@ -306,7 +306,7 @@ class Pool:
                     self._pool.drain()
                 raise translated(error, self.label, rights) from error
             except (UnicodeEncodeError, OverflowError) as error:
-                raise Refused(f"store {self.label}: a value cannot be stored: {error}") from error
+                raise unfit(error, self.label, rights) from error
             finally:
                 connection.until = None
                 self._pool.putconn(connection)

@@ -38,7 +38,7 @@ class RebucketTables(TableCalls):
         return self._codec.rebucketing_from_row(done)
 
     def rebucketings(self) -> list[Rebucketing]:
-        return [self._codec.rebucketing_from_row(row) for row in self._rows("rebucketings")]
+        return self._readable(self._codec.rebucketing_from_row, self._rows("rebucketings"))
 
     def _check_rebucket(self, db: Database, values: Mapping[str, Any]) -> tuple[int, int]:
         """The number of buckets as it stands, and how many waiting tasks have one."""

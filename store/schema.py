@@ -1,9 +1,11 @@
 """The tables' versions: how a database is recognised, made, and refused when it is too new."""
 
+import re
 import sqlite3
 
 from chong.store.deployment import sole_row
-from chong.store.errors import ConfigurationError
+from chong.store.errors import ConfigurationError, StoreUnavailable
+from chong.store.few import few
 from chong.store.queries import load_queries, load_script
 
 SCHEMA_VERSION = 6
@@ -24,6 +26,8 @@ ADDED = (
 
 APPLICATION_ID = 0x63686E67
 """Marks a SQLite file as chong's ("chng"), so that nobody else's database is taken for an empty store."""
+
+_TABLE = re.compile(r"^CREATE TABLE IF NOT EXISTS (\w+)", re.MULTILINE)
 
 
 def create_tables(connection: sqlite3.Connection) -> None:
@@ -71,3 +75,12 @@ def check_version(connection: sqlite3.Connection, label: str) -> None:
             f"store {label} has schema {found['schema_version']}, for code that knows schema "
             f"{found['oldest_code']} or newer; this one knows {SCHEMA_VERSION}: install a newer chong here"
         )
+
+
+def check_tables(connection: sqlite3.Connection, label: str) -> None:
+    """StoreUnavailable where a part of the tables is gone: nothing can be done until a copy is restored."""
+    found = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+    standing = {row["name"] for row in found}
+    missing = [table for table in _TABLE.findall(load_script("sqlite_schema")) if table not in standing]
+    if missing:
+        raise StoreUnavailable(f"store {label}: expected the table {few(missing)}, got none: restore the store")

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from chong.store import schema
+from chong.store.contract import OnUnreadable, refuse
 from chong.store.errors import ChongError, ConfigurationError, StoreError, StoreUnavailable
 from chong.store.mounts import network_file_system
 from chong.store.sqlite_session import Session, primary_code, translated
@@ -38,6 +39,7 @@ class SqliteTaskStore(SqliteTables):
     checkpoints: this store moves the log into the database; exactly one process, the supervisor, says so.
     deadline: seconds to wait for another writer, and for calls under way at `close()`.
     create: whether a missing file is made.
+    on_unreadable: hears of each row that a list goes without, see the contract.
     """
 
     def __init__(
@@ -48,8 +50,9 @@ class SqliteTaskStore(SqliteTables):
         checkpoints: bool = False,
         deadline: float = 5.0,
         create: bool = True,
+        on_unreadable: OnUnreadable = refuse,
     ) -> None:
-        super().__init__(clock)
+        super().__init__(clock, on_unreadable)
         self._path = Path(path).absolute()
         self._deadline = deadline
         self._threads = threading.local()
@@ -192,6 +195,7 @@ def _recognise(connection: sqlite3.Connection, path: Path, *, create: bool, dead
         raise ConfigurationError(f"store {path}: expected a store of chong, got another SQLite database")
     schema.check_version(connection, str(path))
     schema.upgrade(connection)
+    schema.check_tables(connection, str(path))
 
 
 def _set_wal(connection: sqlite3.Connection, deadline: float) -> None:

@@ -62,9 +62,13 @@ class Session:
         self._pid = os.getpid()
         self._ended = False
 
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
         """A call that writes nothing."""
+        return self._call("what was asked for cannot be looked up")
+
+    @contextlib.contextmanager
+    def _call(self, refusal: str) -> Iterator[sqlite3.Connection]:
+        """`refusal`: what it means when a value is none for the database."""
         # A connection carried across a fork breaks SQLite's file locks for parent and child alike.
         if os.getpid() != self._pid:
             raise StoreError(
@@ -80,7 +84,7 @@ class Session:
                     self._disconnect()
                 raise translated(error, self._label) from error
             except (UnicodeEncodeError, OverflowError) as error:
-                raise Refused(f"store {self._label}: a value cannot be stored: {error}") from error
+                raise Refused(f"store {self._label}: {refusal}: {error}") from error
             finally:
                 if self._ended:
                     self._disconnect()
@@ -105,7 +109,7 @@ class Session:
         A deferred one that had read before it wrote would be refused at once, whatever the busy time-out, when
         somebody else wrote in between.
         """
-        with self.reading() as db:
+        with self._call("a value cannot be stored") as db:
             db.execute("BEGIN IMMEDIATE")
             try:
                 yield db

@@ -3,7 +3,7 @@
 import contextlib
 import sqlite3
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +14,7 @@ from chong.store.errors import Refused
 from chong.store.model import Beat, Command, Save, TaskSnapshot
 from chong.store.queries import load_queries
 from chong.store.sqlite_saving import SaveBatch
-from chong.store.sqlite_session import Session
+from chong.store.sqlite_session import Session, primary_code
 from chong.store.states import Status
 from chong.store.table_calls import Clock, Dialect, host_clock
 from chong.store.tables import TableStore
@@ -34,8 +34,8 @@ class SqliteTables(TableStore):
 
     PRUNED = ("tags", *TableStore.PRUNED)
 
-    def __init__(self, clock: Clock | None) -> None:
-        super().__init__(DIALECT)
+    def __init__(self, clock: Clock | None, on_unreadable: OnUnreadable) -> None:
+        super().__init__(DIALECT, on_unreadable)
         self._clock = clock or host_clock
 
     @abstractmethod
@@ -58,15 +58,20 @@ class SqliteTables(TableStore):
 
     def _rows_of_now(self, query: str, **values: Any) -> list[Any]:
         with self._surveying() as db:
-            return db.execute(self._queries[query], values | {"now": self._now()}).fetchall()
+            return self._fetched(db, self._queries[query], values | {"now": self._now()})
 
-    @contextlib.contextmanager
-    def _any_text(self, db: Any) -> Iterator[None]:
-        db.text_factory = _lenient_text
+    def _fetched(self, db: Any, text: str, values: Mapping[str, Any]) -> list[Any]:
         try:
-            yield
-        finally:
-            db.text_factory = str
+            return super()._fetched(db, text, values)
+        except sqlite3.OperationalError as error:
+            if primary_code(error):
+                raise
+            # Not SQLite's but Python's: bytes that are no text. Once more, as whoever reads the rows names them then.
+            db.text_factory = _lenient_text
+            try:
+                return super()._fetched(db, text, values)
+            finally:
+                db.text_factory = str
 
     def save_many(self, saves: Sequence[Save], *, num_buckets: int | None = None) -> list[Exception | None]:
         if not saves:
@@ -152,8 +157,7 @@ class SqliteTables(TableStore):
             claim = {"numbers": _as_json(row["number"] for row in open_ones.fetchall()), "now": now}
             span = {"term": term, "ttl": self._codec.span_in(lease)}
             db.execute(self._queries["claim_commands_lease"], claim | span)
-            with self._any_text(db):
-                rows = db.execute(self._queries["claim_commands_read"], claim).fetchall()
+            rows = self._fetched(db, self._queries["claim_commands_read"], claim)
             found, faults = self._codec.commands_from_rows(rows)
             for row, fault in faults:
                 refusal = {"number": row["number"], "detail": str(fault), "now": now}

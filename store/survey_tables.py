@@ -1,12 +1,12 @@
 """The look at a whole deployment, and its alerts, over any SQL."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
 from chong.store.alert import Alert, AlertChanges, Finding
 from chong.store.survey import Survey
-from chong.store.table_calls import TableCalls
+from chong.store.table_calls import T, TableCalls
 
 
 class SurveyTables(TableCalls):
@@ -17,7 +17,10 @@ class SurveyTables(TableCalls):
             values = {"now": self._now(), "still": self._age(still), "node": None, "known": None}
 
             def rows(query: str) -> list[Any]:
-                return db.execute(self._queries[query], values).fetchall()
+                return self._fetched(db, self._queries[query], values)
+
+            def read(convert: Callable[[Any], T], query: str) -> tuple[T, ...]:
+                return tuple(self._readable(convert, rows(query)))
 
             store = rows("survey")[0]
             return Survey(
@@ -25,12 +28,12 @@ class SurveyTables(TableCalls):
                 engine=store["engine"],
                 engine_version=store["engine_version"],
                 deployment=self._codec.deployment_from_rows(rows("deployment")),
-                nodes=tuple(map(self._codec.node_from_row, rows("nodes"))),
-                declarations=tuple(map(self._codec.declaration_from_row, rows("declarations"))),
-                loads=tuple(map(self._codec.bucket_load_from_row, rows("bucket_loads"))),
-                catalogue=tuple(map(self._codec.catalogue_entry_from_row, rows("catalogue"))),
-                work=tuple(map(self._codec.open_work_from_row, rows("survey_work"))),
-                commands=tuple(map(self._codec.open_commands_from_row, rows("survey_commands"))),
+                nodes=tuple(self._whole(self._codec.node_from_row, rows("nodes"))),
+                declarations=tuple(self._whole(self._codec.declaration_from_row, rows("declarations"))),
+                loads=read(self._codec.bucket_load_from_row, "bucket_loads"),
+                catalogue=tuple(self._whole(self._codec.catalogue_entry_from_row, rows("catalogue"))),
+                work=read(self._codec.open_work_from_row, "survey_work"),
+                commands=read(self._codec.open_commands_from_row, "survey_commands"),
                 holds=self._holds(rows("changed_holds")),
             )
 
@@ -53,11 +56,11 @@ class SurveyTables(TableCalls):
             raised, cleared = (
                 db.execute(self._queries[f"report_findings_{part}"], values) for part in ("raised", "cleared")
             )
-        return AlertChanges(*(tuple(map(self._codec.alert_from_row, found.fetchall())) for found in (raised, cleared)))
+        read = self._codec.alert_from_row
+        return AlertChanges(*(tuple(self._readable(read, found.fetchall())) for found in (raised, cleared)))
 
     def alerts(self, *, cleared: bool = False, limit: int = 1000) -> list[Alert]:
-        rows = self._rows("alerts", cleared=cleared, limit=limit)
-        return [self._codec.alert_from_row(row) for row in rows]
+        return self._readable(self._codec.alert_from_row, self._rows("alerts", cleared=cleared, limit=limit))
 
     def acknowledge_alert(self, alert_id: int, by: str) -> Alert | None:
         self._write("acknowledge_alert", id=alert_id, by=by)

@@ -5,16 +5,18 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from chong.store.codec import Codec
-from chong.store.contract import TaskStore
+from chong.store.contract import OnUnreadable, TaskStore
+from chong.store.errors import UnreadableRow
 from chong.store.model import (
     HoldScope,
     SharedHold,
 )
 
 Clock = Callable[[], datetime]
+T = TypeVar("T")
 
 
 _SCOPES = frozenset(map(str, HoldScope))
@@ -26,8 +28,8 @@ def host_clock() -> datetime:
     return datetime.now(UTC)
 
 
-def _is_known(row: Any) -> bool:
-    return row["scope"] in _SCOPES and (row["scope"] != HoldScope.BUCKET or str(row["target"]).isdecimal())
+def _is_known(hold: SharedHold) -> bool:
+    return hold.scope is not HoldScope.BUCKET or hold.target.isdecimal()
 
 
 class Cursor(Protocol):
@@ -61,7 +63,8 @@ class Dialect:
 class TableCalls(TaskStore):
     """Calls of a store whose contract is spread over several classes."""
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: Dialect, on_unreadable: OnUnreadable) -> None:
+        self._on_unreadable = on_unreadable
         self._queries = dialect.queries
         self._codec = dialect.codec
         self._array = dialect.array
@@ -86,14 +89,26 @@ class TableCalls(TaskStore):
         """A transaction in which each statement may take as long as a whole call."""
         return self._writing()
 
-    def _any_text(self, db: Any) -> contextlib.AbstractContextManager[object]:
-        """Within it bytes that are no text are a fault of their value, not of the whole call."""
-        del db
-        return contextlib.nullcontext()
+    def _fetched(self, db: Any, text: str, values: Mapping[str, Any]) -> list[Any]:
+        """The rows of a look, in which whatever is no value for Python is a fault of its row, not of the whole call."""
+        rows: list[Any] = db.execute(text, values).fetchall()
+        return rows
 
     def _rows(self, query: str, **values: Any) -> list[Any]:
         with self._reading() as db:
-            return db.execute(self._queries[query], values).fetchall()
+            return self._fetched(db, self._queries[query], values)
+
+    def _readable(self, read: Callable[[Any], T], rows: Iterable[Any], *, whole: bool = False) -> list[T]:
+        """What can be read of a list; the others are told, or, where the list is wanted whole, raised."""
+        found = []
+        for row in rows:
+            try:
+                found.append(read(row))
+            except UnreadableRow as fault:
+                if whole:
+                    raise
+                self._on_unreadable(fault)
+        return found
 
     def _rows_of_now(self, query: str, **values: Any) -> list[Any]:
         """As `_rows`, judged by a moment that does not lie before anything that is read."""
@@ -107,6 +122,12 @@ class TableCalls(TaskStore):
     def _age(self, span: timedelta) -> Any:
         return self._codec.span_in(min(span, _OLDEST))
 
+    def _whole(self, read: Callable[[Any, OnUnreadable], T], rows: Iterable[Any]) -> list[T]:
+        """A list that goes without nobody: each with what can be read of it, the rest is told."""
+        return [read(row, self._on_unreadable) for row in rows]
+
     def _holds(self, rows: Sequence[Any]) -> tuple[SharedHold, ...]:
         # Without any hold there is still the row with the revision. A later version may hold more than we know of.
-        return tuple(self._codec.hold_from_row(row) for row in rows if _is_known(row))
+        known = (row for row in rows if row["scope"] in _SCOPES)
+        holds = (self._codec.hold_from_row(row, self._on_unreadable) for row in known)
+        return tuple(hold for hold in holds if _is_known(hold))

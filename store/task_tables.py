@@ -1,12 +1,13 @@
 """Tasks, leases and commands over any SQL."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
-from chong.store.codec import as_json_text
+from chong.store.codec import as_json_text, status_from_row
+from chong.store.errors import UnreadableRow
 from chong.store.model import (
     BucketLoad,
     Command,
@@ -18,7 +19,10 @@ from chong.store.model import (
 )
 from chong.store.query import TaskQuery
 from chong.store.states import Status
-from chong.store.table_calls import Database, TableCalls
+from chong.store.table_calls import Database, T, TableCalls
+
+MOST_SKIPPED = 1000
+"""So many ended tasks may stand in the way of a call that looks for what can be removed."""
 
 
 class TaskTables(TableCalls):
@@ -31,13 +35,20 @@ class TaskTables(TableCalls):
         rows = self._rows("get", id=task_id)
         return self._codec.snapshot_from_row(rows[0]) if rows else None
 
-    def query(self, query: TaskQuery) -> list[TaskSnapshot]:
-        text, values = self._render(query)
-        with self._reading() as db:
-            return [self._codec.snapshot_from_row(row) for row in db.execute(text, values).fetchall()]
+    def query(self, query: TaskQuery, *, whole: bool = False) -> list[TaskSnapshot]:
+        found: list[TaskSnapshot] = []
+        while True:
+            wanted = query.limit
+            text, values = self._render(query)
+            with self._reading() as db:
+                rows = self._fetched(db, text, values)
+            found += (read := self._readable(self._codec.snapshot_from_row, rows, whole=whole))
+            if len(read) == wanted or len(rows) < wanted:
+                return found
+            query = replace(query, before=str(rows[-1]["id"]), limit=wanted - len(read))
 
-    def history(self, task_id: str) -> list[Transition]:
-        return [self._codec.transition_from_row(row) for row in self._rows("history", id=task_id)]
+    def history(self, task_id: str, *, whole: bool = False) -> list[Transition]:
+        return self._readable(self._codec.transition_from_row, self._rows("history", id=task_id), whole=whole)
 
     def append(self, notes: Sequence[Note]) -> None:
         if not notes:
@@ -47,24 +58,32 @@ class TaskTables(TableCalls):
             db.executemany(self._queries["append"], [self._codec.note_to_columns(note, now) for note in notes])
 
     def notes(self, task_id: str) -> list[Note]:
-        return [self._codec.note_from_row(row) for row in self._rows("notes", id=task_id)]
+        return self._readable(self._codec.note_from_row, self._rows("notes", id=task_id))
 
     def stats(self, buckets: frozenset[int] | None = None) -> dict[Status, int]:
         if buckets is None:
             rows = self._rows("stats")
         else:
             rows = self._rows("stats_buckets", buckets=self._array(sorted(buckets)))
-        return dict.fromkeys(Status, 0) | {Status(row["status"]): row["tasks"] for row in rows}
+        counts = self._readable(lambda row: (status_from_row(row), row["tasks"]), rows)
+        return dict.fromkeys(Status, 0) | dict(counts)
 
     def bucket_loads(self) -> list[BucketLoad]:
-        return [self._codec.bucket_load_from_row(row) for row in self._rows_of_now("bucket_loads")]
+        return self._readable(self._codec.bucket_load_from_row, self._rows_of_now("bucket_loads"))
 
     def prunable(self, older_than: timedelta, *, limit: int = 100) -> list[TaskRecord]:
         values = {"now": self._now(), "age": self._age(older_than), "limit": limit}
-        with self._reading() as db:
-            ids = [row["id"] for row in db.execute(self._queries["prunable"], values).fetchall()]
-            records = self._records(db, ids)
-        return [records[task_id] for task_id in ids if task_id in records]
+        found: list[TaskRecord] = []
+        seen = 0
+        while True:
+            with self._reading() as db:
+                rows = self._fetched(db, self._queries["prunable"], values | {"skipped": seen})
+                records = self._records(db, [row["id"] for row in rows])
+            found += (record for row in rows if (record := records.get(row["id"])) is not None)
+            seen += len(rows)
+            # What cannot be read stays, and is found first again: what can be removed may lie behind it.
+            if len(found) >= limit or len(rows) < limit or seen - len(found) >= MOST_SKIPPED:
+                return found[:limit]
 
     def count_prunable(self, older_than: timedelta) -> int:
         return int(self._rows("count_prunable", now=self._now(), age=self._age(older_than))[0]["tasks"])
@@ -90,29 +109,42 @@ class TaskTables(TableCalls):
     def _records(self, db: Database, ids: Sequence[str]) -> dict[str, TaskRecord]:
         """All that is kept of each of these tasks that is there."""
         values = {"ids": self._array(ids)}
+        spoilt = set()
 
         def rows(query: str) -> list[Any]:
-            return db.execute(self._queries[query], values).fetchall()
+            return self._fetched(db, self._queries[query], values)
 
-        tasks = [self._codec.snapshot_from_row(row) for row in rows("get_many")]
-        steps = [self._codec.transition_from_row(row) for row in rows("history_many")]
-        notes = [self._codec.note_from_row(row) for row in rows("notes_many")]
-        with self._any_text(db):
-            # One that cannot be read has been refused, and goes with its task as any other.
-            commands, faults = self._codec.commands_from_rows(rows("commands_many"))
+        def whole(read: Callable[[Any], T]) -> Callable[[Any], T]:
+            """As `read`; a task of which a part cannot be read is left out as a whole."""
+
+            def tried(row: Any) -> T:
+                try:
+                    return read(row)
+                except UnreadableRow:
+                    spoilt.add(row["task_id"])
+                    raise
+
+            return tried
+
+        tasks = self._readable(self._codec.snapshot_from_row, rows("get_many"))
+        steps = self._readable(whole(self._codec.transition_from_row), rows("history_many"))
+        notes = self._readable(whole(self._codec.note_from_row), rows("notes_many"))
+        # One that cannot be read has been refused, and goes with its task as any other.
+        commands, faults = self._codec.commands_from_rows(rows("commands_many"))
         parts = (
             _by_task(steps),
             _by_task(notes),
             _by_task(commands),
             _grouped((row["task_id"], as_json_text(row)) for row, _ in faults),
         )
-        return {task.id: TaskRecord(task, *(tuple(part[task.id]) for part in parts)) for task in tasks}
+        kept = (task for task in tasks if task.id not in spoilt)
+        return {task.id: TaskRecord(task, *(tuple(part[task.id]) for part in parts)) for task in kept}
 
     # --- leases ------------------------------------------------------------------------------------------
 
     def leases(self, ids: Iterable[str] | None = None) -> list[Lease]:
         rows = self._rows_of_now("leases") if ids is None else self._rows_of_now("leases_ids", ids=self._array(ids))
-        return [self._codec.lease_from_row(row) for row in rows]
+        return self._readable(self._codec.lease_from_row, rows)
 
     # --- commands ----------------------------------------------------------------------------------------
 
@@ -123,9 +155,7 @@ class TaskTables(TableCalls):
         self._write("release_command", id=command_id, term=term)
 
     def commands(self, task_id: str) -> list[Command]:
-        with self._reading() as db, self._any_text(db):
-            rows = db.execute(self._queries["commands"], {"id": task_id}).fetchall()
-        return self._codec.commands_from_rows(rows)[0]
+        return self._codec.commands_from_rows(self._rows("commands", id=task_id))[0]
 
     # --- queries -----------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 import click
+import structlog
 
 from chong.store.errors import ChongError, ConfigurationError, RightsMissing, StoreUnavailable
 from chong.store.open import open_store
@@ -23,6 +24,7 @@ from chong.supervisor.logs import set_up_logging
 from chong.supervisor.oneline import one_line, sentence
 from chong.supervisor.options import configured_by, unknown_option
 from chong.supervisor.preflight import preflight
+from chong.supervisor.row_faults import RowFaults
 from chong.supervisor.settings import Settings
 
 END = (signal.SIGTERM, signal.SIGINT)
@@ -77,7 +79,8 @@ def _run_node(settings: Settings, url: str) -> BaseException | None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # a run takes two descriptors here
     settings = replace(settings, worker_open_files=soft)
     with ExitStack() as closing:
-        store = closing.enter_context(open_store(url, serving=True))
+        faults = RowFaults(structlog.get_logger().bind(node=settings.node))
+        store = closing.enter_context(open_store(url, serving=True, on_unreadable=faults.tell))
         controller = Controller(store=store, settings=settings)
         fault = _serve(controller)
         if fault is not None:

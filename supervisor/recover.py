@@ -1,6 +1,7 @@
 """What a new term finds: its first contact with the store, and what becomes of each task that the node had.
 
-Runs in the store thread. Reads, adopts, and sorts; the main loop then acts on what was found.
+Runs in the store thread. Reads, adopts, and sorts; the main loop then acts on what was found. Tasks and trails are read
+whole: what is not there has not begun, and would be run a second time if it were only not to be read.
 """
 
 import shutil
@@ -118,7 +119,7 @@ def _find_registered(store: TaskStore, scene: Scene, terms: Mapping[str, TermRec
     # Behind the registration: whoever places a hold now waits for our word that we keep to it.
     inventory.holds = store.holds()
     open_here = TaskQuery(node=scene.node.node, statuses=RUNS | WAITING)
-    tasks = {task.id: task for task in all_tasks(store, open_here)}
+    tasks = {task.id: task for task in all_tasks(store, open_here, whole=True)}
     runs = [task for task in tasks.values() if task.status in RUNS]
     _sort_runs(store, scene, inventory, runs, terms)
     _end_survivors(scene, inventory)
@@ -133,7 +134,7 @@ def find_dead(store: TaskStore, scene: Scene, doubtful: frozenset[str]) -> Inven
     """Once the silent forkservers of the scene are gone: what that proves of the runs that were doubtful for them."""
     inventory = Inventory()
     terms = {record.term: record for record in store.terms(scene.node.node)}
-    runs = list(all_tasks(store, TaskQuery(ids=doubtful, node=scene.node.node, statuses=RUNS)))
+    runs = list(all_tasks(store, TaskQuery(ids=doubtful, node=scene.node.node, statuses=RUNS), whole=True))
     _sort_runs(store, replace(scene, silent=frozenset()), inventory, runs, terms)
     _end_survivors(scene, inventory)
     return inventory
@@ -184,7 +185,7 @@ def _sort_runs(
         adopted = store.adopt(owner, scene.term.term, [t.id for t in tasks], scene.ttl, f"adopt.{uuid.uuid4().hex}")
         for task in adopted:
             if task.run in scene.attached:
-                inventory.running.append((task, running_seconds(store.history(task.id), datetime.now(UTC))))
+                inventory.running.append((task, running_seconds(store.history(task.id, whole=True), datetime.now(UTC))))
             elif task.started_at is None and task.id in answered:
                 inventory.unforked.append((task, answered[task.id]))
             else:
@@ -193,7 +194,7 @@ def _sort_runs(
 
 def _answered_by(store: TaskStore, scene: Scene, task: TaskSnapshot) -> int | None:
     """The generation of the one forkserver that can have forked the run, if it answers: it holds it, or never did."""
-    claim = claim_of(store.history(task.id))
+    claim = claim_of(store.history(task.id, whole=True))
     return claim[1] if claim in scene.served else None
 
 
@@ -217,7 +218,7 @@ def _sort_waiting(scene: Scene, inventory: Inventory, waiting: list[TaskSnapshot
 def _sort_attached(store: TaskStore, scene: Scene, inventory: Inventory, adopted: set[str]) -> None:
     for run in scene.attached - adopted:
         task_id = run.rpartition(".")[0]
-        if any(transition.event_id == f"{run}.exit" for transition in store.history(task_id)):
+        if any(transition.event_id == f"{run}.exit" for transition in store.history(task_id, whole=True)):
             inventory.stored_runs.append(run)
         else:
             inventory.foreign_runs.append((run, store.get(task_id)))
@@ -225,7 +226,7 @@ def _sort_attached(store: TaskStore, scene: Scene, inventory: Inventory, adopted
 
 def _sort_accepted(store: TaskStore, scene: Scene, inventory: Inventory, tasks: Mapping[str, TaskSnapshot]) -> None:
     absent = {task_id: submission for task_id, submission in scene.accepted.items() if task_id not in tasks}
-    known = {task.id: task for task in all_tasks(store, TaskQuery(ids=frozenset(absent)))} if absent else {}
+    known = {task.id: task for task in all_tasks(store, TaskQuery(ids=frozenset(absent)), whole=True)} if absent else {}
     for task_id, submission in absent.items():
         found = known.get(task_id)
         has_begun = scene.paths.log_of(f"{task_id}.1").exists()

@@ -340,8 +340,8 @@ WHERE t.status NOT IN ({final})
 GROUP BY t.bucket ORDER BY t.bucket NULLS FIRST
 
 -- name: prunable
--- The final tasks that ended first.
-SELECT id FROM tasks WHERE status IN ({final}) AND ended_at < (SELECT {now} - :age::interval) ORDER BY ended_at LIMIT :limit
+-- The final tasks that ended first, but for some that stand in the way.
+SELECT id FROM tasks WHERE status IN ({final}) AND ended_at < (SELECT {now} - :age::interval) ORDER BY ended_at LIMIT :limit OFFSET :skipped
 
 -- name: count_prunable
 -- How many final tasks ended before a time.
@@ -694,8 +694,17 @@ WHERE :node::text IS NULL OR node = :node::text ORDER BY node, name
 SELECT num_buckets, schema_version, oldest_code FROM deployment
 
 -- name: deployment_versions
--- What says whether this code can use the tables.
-SELECT schema_version, oldest_code FROM deployment
+-- What says whether this code can use the tables; a row without versions where the one row is gone.
+SELECT d.schema_version, d.oldest_code, ({deployment_tables}) AS standing
+FROM (VALUES (1)) AS one (row) LEFT JOIN deployment AS d ON TRUE
+
+-- name: deployment_tables
+-- Which of chong's tables are there, as tables and beside each other.
+SELECT array_agg(c.relname::text) AS standing FROM pg_class AS c
+WHERE c.relname = ANY(:tables::text[]) AND c.relkind IN ('r', 'p') AND c.relnamespace = coalesce(
+    (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('deployment')),
+    to_regnamespace(quote_ident(current_schema()))
+)
 
 -- name: deployment_create
 -- The one row that says what all nodes agree on; what newer code has said stands.

@@ -198,8 +198,8 @@ WHERE t.status NOT IN ({final})
 GROUP BY t.bucket ORDER BY t.bucket
 
 -- name: prunable
--- The final tasks that ended first.
-SELECT id FROM tasks INDEXED BY tasks_ended WHERE status IN ({final}) AND ended_at < :now - :age ORDER BY ended_at LIMIT :limit
+-- The final tasks that ended first, but for some that stand in the way.
+SELECT id FROM tasks INDEXED BY tasks_ended WHERE status IN ({final}) AND ended_at < :now - :age ORDER BY ended_at LIMIT :limit OFFSET :skipped
 
 -- name: count_prunable
 -- How many final tasks ended before a time.

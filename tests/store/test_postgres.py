@@ -49,6 +49,7 @@ TO_SCHEMA_4 = (
     "ALTER TABLE commands DROP COLUMN stored_at",
     "UPDATE deployment SET schema_version = 4, oldest_code = 1",
 )
+VERSIONS_OF_OURS = f"SELECT 1 AS only_row, 64 AS num_buckets, {SCHEMA_VERSION} AS schema_version, 1 AS oldest_code"
 
 
 @pytest.fixture
@@ -539,6 +540,7 @@ class TestTables:
             "deployment (mine text)",
             "deployment AS SELECT 'blue' AS schema_version, 1 AS oldest_code",
             "deployment AS SELECT NULL::integer AS schema_version, 1 AS oldest_code",
+            f"deployment AS SELECT {SCHEMA_VERSION} AS schema_version, 1 AS oldest_code",
         ],
     )
     def test_somebody_elses_tables_are_left_alone(self, databases: Databases, table: str):
@@ -547,5 +549,66 @@ class TestTables:
         try:
             databases.execute(f"CREATE TABLE {table}", database=name)
             assert "got other tables" in refusal(databases.of(name))
+        finally:
+            databases.drop(name)
+
+    @pytest.mark.parametrize("create", [True, False], ids=["supervisor", "command"])
+    @pytest.mark.parametrize(
+        "made",
+        [
+            f"CREATE VIEW deployment AS {VERSIONS_OF_OURS}",
+            f"CREATE MATERIALIZED VIEW deployment AS {VERSIONS_OF_OURS}",
+            f"CREATE TABLE deployment AS {VERSIONS_OF_OURS}",
+            "CREATE TABLE deployment (schema_version integer, oldest_code integer) PARTITION BY LIST (oldest_code)",
+        ],
+    )
+    def test_a_stranger_that_looks_like_the_row_is_no_store(self, databases: Databases, made: str, create: bool):
+        """Whatever it is: a store has most of chong's tables, as tables."""
+        name = databases.new("template1")
+        try:
+            databases.execute(made, "CREATE TABLE tasks (mine text)", database=name)
+            assert "got other tables" in refusal(databases.of(name), create=create)
+        finally:
+            databases.drop(name)
+
+    @pytest.mark.parametrize("create", [True, False], ids=["supervisor", "command"])
+    @pytest.mark.parametrize("table", ["deployment", "tasks", "transitions_rest", "renewals", "notes"])
+    def test_a_table_that_was_dropped_is_named(self, database, table: str, create: bool):
+        """As something that is waited for, until a copy is restored; nothing is made in its place."""
+        execute(database, f"DROP TABLE {table}")
+        with pytest.raises(StoreUnavailable, match=f"expected the table {table}, got none: restore the store"):
+            PostgresTaskStore(database, create=create)
+
+    @pytest.mark.parametrize("create", [True, False], ids=["supervisor", "command"])
+    def test_a_database_without_its_row_is_told_to_who_opens_it(self, database, create: bool):
+        """And not taken for somebody else's."""
+        execute(database, "DELETE FROM deployment")
+        with pytest.raises(StoreUnavailable, match="the one row"):
+            PostgresTaskStore(database, create=create)
+
+
+class TestEncodings:
+    @pytest.mark.parametrize("create", [True, False], ids=["supervisor", "command"])
+    @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+    def test_a_database_that_has_not_every_character_is_refused(self, databases: Databases, encoding, create: bool):
+        """At once, not with the first name that has another one."""
+        name = f"chong_test_{encoding.lower()}_{os.getpid()}"
+        databases.execute(
+            f"CREATE DATABASE {name} ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+        )
+        try:
+            said = refusal(databases.of(name), create=create)
+            assert f"expected a database with the encoding UTF8, got {encoding}: make one with CREATE DATABASE" in said
+        finally:
+            databases.drop(name)
+
+    def test_a_database_that_cannot_even_be_spoken_to_is_refused(self, databases: Databases):
+        """The server ends the connection itself: nobody waits for that to change."""
+        name = f"chong_test_mule_{os.getpid()}"
+        databases.execute(
+            f"CREATE DATABASE {name} ENCODING 'MULE_INTERNAL' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+        )
+        try:
+            assert "conversion between UTF8 and MULE_INTERNAL is not supported" in refusal(databases.of(name))
         finally:
             databases.drop(name)

@@ -205,7 +205,10 @@ class TestPlans:
     def test_a_query_uses_its_index(self, store, query, table, index):
         """And scans no table that grows."""
         values = dict.fromkeys(
-            ("id", "part", "part_end", "tail", "tail_end", "limit", "unique_key", "age", "node", "now", "old_term"),
+            (
+                *("id", "part", "part_end", "tail", "tail_end", "limit", "skipped", "unique_key", "age", "node", "now"),
+                "old_term",
+            ),
             1,
         )
         plan = self.plan(store, DIALECT.queries[query], values | {"ids": "[]", "buckets": "[]"})
@@ -568,3 +571,14 @@ class TestReplacement:
                 stored_run(store, 2)
             away.rename(path)
             stored_run(store, 2)
+
+
+@pytest.mark.parametrize("table", ["deployment", "tasks", "task_tags", "holds"])
+def test_a_table_that_was_dropped_is_named(path, table):
+    """As something that is waited for, until a copy is restored; nothing is made in its place."""
+    SqliteTaskStore(path).close()
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute(f"DROP TABLE {table}")
+    for create in (True, False):
+        with pytest.raises(StoreUnavailable, match=table):
+            SqliteTaskStore(path, create=create)

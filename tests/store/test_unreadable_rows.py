@@ -4,12 +4,14 @@ import json
 import sqlite3
 from contextlib import ExitStack, closing
 from datetime import timedelta
+from functools import partial
 
 import psycopg
 import pytest
 
 from chong.store.codec import Codec
 from chong.store.columns import MICROSECONDS
+from chong.store.contract import refuse
 from chong.store.errors import StoreUnavailable, UnreadableRow
 from chong.store.model import HoldScope, SharedHold
 from chong.store.postgres import PostgresTaskStore
@@ -44,7 +46,13 @@ ROWS = {
         "transitions k, column target: expected a state",
     ),
     "progress": (CODEC.lease_from_row, "task_id", "progress", "{}", "leases k, column progress: expected a JSON list"),
-    "limits": (CODEC.node_from_row, "node", "limits", "[]", "nodes k, column limits: expected a JSON object"),
+    "limits": (
+        partial(CODEC.node_from_row, tell=refuse),
+        "node",
+        "limits",
+        "[]",
+        "nodes k, column limits: expected a JSON object",
+    ),
 }
 
 

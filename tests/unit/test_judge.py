@@ -169,7 +169,7 @@ class TestReconcile:
         """After the loss of a large node there may be more than one page holds."""
         monkeypatch.setattr(pages, "PAGE", 2)
         query = store.query
-        monkeypatch.setattr(store, "query", lambda asked: query(asked)[:2])
+        monkeypatch.setattr(store, "query", lambda asked, **more: query(asked, **more)[:2])
         runs = {stored_run(store, number).id for number in range(1, 6)}
         time.store_clock.advance(SECONDS + 1)
         assert runs == {task.id for task in Judge(store, "judge").candidates(None)}

@@ -472,7 +472,7 @@ class TestWhatIsOver:
     def test_a_first_contact_that_fails_leaves_no_live_node(self, store, tmp_path, monkeypatch, query, error):
         """Whatever fails behind the registration, and however."""
 
-        def fail(*_):
+        def fail(*_, **__):
             raise error("no")
 
         monkeypatch.setattr(store, query, fail)
