@@ -28,7 +28,7 @@ CLOCK_SECONDS = 2.0
 RESTART_SECONDS = 60.0
 """So long after it has ended by itself a node may be about to come back."""
 FIRST_START_SECONDS = 60.0
-"""So long after the first start of a deployment's first node the others may be about to come."""
+"""So long after the start of all nodes that are known the others may be about to come."""
 UNCLAIMED_SECONDS = 60.0
 """So old may a command be that nobody holds: its claim lasts half of it."""
 WAL_FIXED = (3, 51, 3)
@@ -272,6 +272,8 @@ def _compared(scope: Scope, name: str, share: Share, declared: Collection[int]) 
             Kind.CONFIG, f"table of node {name}", share.fault, f"correct it there, on every machine, and {_READ}"
         )
     elif node is None:
+        if _is_first_start(scope):
+            return
         gone = f"take {name} out of chong.toml ({share.place}), on every machine, give its buckets away, and {_READ}"
         detail = "named in chong.toml, and not known here: it has never been started, or was forgotten"
         yield Finding(Kind.CONFIG, f"unknown node {name}", detail, f"start it; if it is gone for good, {gone}")

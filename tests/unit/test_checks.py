@@ -92,6 +92,9 @@ def test_buckets_that_nobody_has_declared_are_not_missed_at_the_first_start():
     """The other nodes may be about to come; but not for long, and not where work waits."""
     first = survey([node("a", started_at=START - timedelta(seconds=59))], {"a": "0-3"})
     assert found(first) == []
+    named = {"a": Share(frozenset(range(4))), "b": Share(frozenset(range(4, 8)))}
+    assert found(first, named) == []
+    assert ("config", "unknown node b") in found(replace(first, now=START + timedelta(seconds=2)), named)
     assert found(replace(first, work=(work(node="a", bucket=5, still=0),))) == [("uncovered", "buckets 5")]
     assert found(replace(first, now=START + timedelta(seconds=2))) == [("uncovered", "buckets 4-7")]
     later = replace(first, nodes=(*first.nodes, node("b", started_at=LONG_AGO)), declarations=first.declarations)
@@ -261,7 +264,7 @@ def test_the_configured_nodes_are_compared_with_what_is_declared():
         "new": Share(place="chong.toml: nodes.new"),
         "odd": Share(fault="chong.toml:3: no"),
     }
-    seen = survey([node("a"), node("b"), node("c")], PAIR)
+    seen = survey([node("a", started_at=LONG_AGO), node("b"), node("c")], PAIR)
     told = findings(seen, configured)
     assert [(one.subject, one.detail) for one in told] == [
         ("buckets of node a", "owns 0-1 by chong.toml, 0-3 by its own declaration"),
