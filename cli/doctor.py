@@ -49,7 +49,8 @@ def doctor(call: Invocation, *, orphan_after: timedelta | None, as_json: bool) -
     if orphan_after is None:
         orphan_after = timedelta(seconds=call.config.value("orphan_after") or KEYS["orphan_after"].default)
     with reach(call) as reached:
-        found = findings(reached.store.survey(still=orphan_after), configured_buckets(call.config))
+        survey = reached.store.survey(still=orphan_after)
+        found = findings(survey, configured_buckets(call.config), reached.store.rebucketings())
     if as_json:
         print_json(found)
     else:

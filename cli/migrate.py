@@ -4,9 +4,8 @@ import click
 
 from chong.cli.invocation import Invocation, check_number
 from chong.cli.render import escape
-from chong.store.open import open_store
+from chong.store.open import file_of, open_store
 from chong.supervisor.exits import Exit
-from chong.supervisor.oneline import without_secret
 
 
 @click.command()
@@ -26,5 +25,14 @@ def migrate(call: Invocation) -> Exit:
     buckets = (
         "number of buckets not recorded yet" if deployment.num_buckets is None else f"{deployment.num_buckets} buckets"
     )
-    print(f"store {escape(without_secret(call.url))}: schema {deployment.schema_version}, {buckets}")
+    print(f"store {escape(_label(call.url))}: schema {deployment.schema_version}, {buckets}")
     return Exit.DONE
+
+
+def _label(url: str) -> str:
+    """As errors name the store."""
+    if file_of(url) is not None:
+        return url
+    from chong.store.postgres_address import label_of, parsed  # noqa: PLC0415 -- needs the driver
+
+    return label_of(parsed(url))

@@ -1,6 +1,6 @@
 """Commands that look at the whole deployment: buckets, nodes, definitions, counts."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -21,7 +21,7 @@ from chong.store.buckets import format_buckets
 from chong.store.few import few
 from chong.store.model import BucketDeclaration, CatalogueEntry, HoldScope, NodeRecord, SharedHold
 from chong.store.view import as_json as view_of
-from chong.supervisor.coverage import Cover, owners_of
+from chong.supervisor.coverage import Cover, dropped_of, owners_of
 from chong.supervisor.shown_holds import Target
 
 RANGES_SHOWN = 16
@@ -78,7 +78,8 @@ def buckets(call: Invocation, *, as_json: bool) -> None:
     """
     with reach(call) as reached:
         found = reached.store.survey(still=timedelta(0))
-        owners = owners_of(reached.policy.num_buckets, found.declarations, found.nodes)
+        dropped = dropped_of(found.nodes, found.declarations, reached.store.rebucketings())
+        owners = owners_of(reached.policy.num_buckets, found.declarations, found.nodes, dropped=dropped)
         rows = bucket_rows(reached.policy, owners, found.loads, reached.is_mine)
     if found.deployment.num_buckets is None:
         remark(
@@ -135,23 +136,36 @@ def _bucket_cells(group: list[BucketRow]) -> list[Cell | str]:
 def nodes(call: Invocation, *, as_json: bool) -> None:
     """Show the nodes and which of them are alive.
 
-    A drained node starts nothing more; HOLD says by whom and why.
+    A drained node starts nothing more; HOLD says by whom and why. BUCKETS are what it declared, "-" when a rebucket has
+    dropped that and the node was not started since.
     """
     with reach(call) as reached:
         found = reached.store.nodes()
         declared = reached.store.declarations()
+        dropped = dropped_of(found, declared, reached.store.rebucketings())
         held = standing(reached.store)
     holds = {node.node: _text(held.get((HoldScope.NODE, node.node))) for node in found}
     if as_json:
         return print_json(
-            [{**view_of(node), "buckets": _declared_by(node, declared), "hold": holds[node.node]} for node in found]
+            [
+                {**view_of(node), "buckets": _declared_by(node, declared, dropped), "hold": holds[node.node]}
+                for node in found
+            ]
         )
-    return print_table(_NODES, [_node_cells(node, _declared_by(node, declared), holds[node.node]) for node in found])
+    return print_table(
+        _NODES, [_node_cells(node, _declared_by(node, declared, dropped), holds[node.node]) for node in found]
+    )
 
 
-def _declared_by(node: NodeRecord, declared: list[BucketDeclaration]) -> list[int] | None:
-    """None for a node without partition."""
-    return [claim.bucket for claim in declared if claim.node == node.node] or None
+def _declared_by(node: NodeRecord, declared: list[BucketDeclaration], dropped: Collection[str]) -> list[int] | None:
+    """None for a node without partition, empty where a rebucket has dropped what it had declared."""
+    return [claim.bucket for claim in declared if claim.node == node.node] or ([] if node.node in dropped else None)
+
+
+def _buckets_text(declared: list[int] | None) -> str:
+    if declared is None:
+        return "all"
+    return few(format_buckets(declared).split(","), RANGES_SHOWN, ",") if declared else "-"
 
 
 def _state_of(node: NodeRecord) -> Cell:
@@ -167,7 +181,7 @@ def _node_cells(node: NodeRecord, declared: list[int] | None, hold: str | None) 
         node.node,
         Cell(f"{state.text} (drained)", "wait" if node.is_live else state.style) if hold else state,
         "" if node.seen_at is None else f"{span(utc_now() - node.seen_at)} ago",
-        few(format_buckets(declared).split(","), RANGES_SHOWN, ",") if declared else "all",
+        _buckets_text(declared),
         node.host,
         str(node.pid),
         node.version,

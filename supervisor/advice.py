@@ -32,7 +32,7 @@ ADVICE: Mapping[str, str] = {
     "chong reconcile and then chong forget end it where that node is gone for good",
     Kind.ORPHAN: "start the node again; if it is gone for good, chong reconcile and then chong forget",
     Kind.STUCK: "look at the node's log and at chong tasks",
-    Kind.UNCLAIMED: "look whether the node is alive, with chong nodes, and at its log",
+    Kind.UNCLAIMED: "look at the node's log: it is alive, and does not look for commands",
     Kind.HELD: "when its reason is gone, chong unhold, or chong drain --undo for a node",
     Kind.BROKEN: "mend the module, then chong reload on the node",
     Kind.CLOCK: "set the clock of its machine, and keep it by NTP",
@@ -63,6 +63,11 @@ def to_replace(node: str) -> str:
     """For a node that is not alive, and has work."""
     gone = f"chong reconcile and then {_command('forget', '--dry-run', node)}"
     return f"start the node again; if it is gone for good, {gone}"
+
+
+def to_close(node: str) -> str:
+    """For a node that the store does not know any more, and has work: it cannot be forgotten once more."""
+    return f"chong reconcile calls its runs lost, which ends requests for them; what waits needs {node} to start again"
 
 
 def _command(*words: str) -> str:

@@ -5,7 +5,7 @@ details what may change. What is many times the same trouble is one finding: a d
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -13,10 +13,11 @@ from chong.store.alert import Finding
 from chong.store.buckets import format_buckets
 from chong.store.few import few
 from chong.store.model import HoldScope, NodeRecord
+from chong.store.rebucketing import Rebucketing
 from chong.store.states import Status
 from chong.store.survey import OpenWork, Survey
-from chong.supervisor.advice import ADVICE, Kind, to_release, to_release_here, to_replace
-from chong.supervisor.coverage import Owners, owners_of
+from chong.supervisor.advice import ADVICE, Kind, to_close, to_release, to_release_here, to_replace
+from chong.supervisor.coverage import Owners, dropped_of, owners_of
 from chong.supervisor.holds import EVERYTHING
 from chong.supervisor.oneline import counted
 from chong.supervisor.share import ConfiguredBuckets, Share
@@ -26,6 +27,8 @@ CLOCK_SECONDS = 2.0
 """So far may a clock be off."""
 RESTART_SECONDS = 60.0
 """So long after it has ended by itself a node may be about to come back."""
+FIRST_START_SECONDS = 60.0
+"""So long after the start of all nodes that are known the others may be about to come."""
 UNCLAIMED_SECONDS = 60.0
 """So old may a command be that nobody holds: its claim lasts half of it."""
 WAL_FIXED = (3, 51, 3)
@@ -38,13 +41,15 @@ LONGEST = 300
 class Scope:
     """A survey with what several checks want of it.
 
-    present: the nodes that live, or have ended so recently that they may be about to come back.
+    present: the nodes that live, or have ended so recently that they may be about to come back. dropped: those whose
+    declaration a rebucket has dropped.
     """
 
     survey: Survey
     owners: Owners
     nodes: Mapping[str, NodeRecord]
     present: frozenset[str]
+    dropped: frozenset[str]
     configured: ConfiguredBuckets
 
     @property
@@ -52,14 +57,21 @@ class Scope:
         return (node for node in self.survey.nodes if node.is_live)
 
 
-def findings(survey: Survey, configured: ConfiguredBuckets | None = None) -> list[Finding]:
-    """Everything that is wrong, by kind and subject; `configured` adds what this reader's chong.toml says."""
+def findings(
+    survey: Survey, configured: ConfiguredBuckets | None = None, rebucketings: Sequence[Rebucketing] = ()
+) -> list[Finding]:
+    """Everything that is wrong, by kind and subject.
+
+    `configured` adds what this reader's chong.toml says; `rebucketings`, newest first, whose declaration was dropped.
+    """
     recent = survey.now - timedelta(seconds=RESTART_SECONDS)
     present = frozenset(
         node.node for node in survey.nodes if node.is_live or (node.ended_at is not None and node.ended_at > recent)
     )
-    owners = owners_of(survey.deployment.num_buckets or 0, survey.declarations, survey.nodes, live=present)
-    scope = Scope(survey, owners, {node.node: node for node in survey.nodes}, present, configured or {})
+    dropped = dropped_of(survey.nodes, survey.declarations, rebucketings)
+    number = survey.deployment.num_buckets or 0
+    owners = owners_of(number, survey.declarations, survey.nodes, live=present, dropped=dropped)
+    scope = Scope(survey, owners, {node.node: node for node in survey.nodes}, present, dropped, configured or {})
     return sorted(_short(finding) for check in _CHECKS for finding in check(scope))
 
 
@@ -82,11 +94,23 @@ def _duplicates(scope: Scope) -> Iterator[Finding]:
 def _uncovered(scope: Scope) -> Iterator[Finding]:
     if not scope.nodes:
         return  # nobody has ever been here
-    for names, buckets in _by_owners(scope, scope.owners.of).items():
+    is_first_start = _is_first_start(scope)
+    waiting = {work.bucket for work in scope.survey.work}
+    for names, owned in _by_owners(scope, scope.owners.of).items():
         if not scope.present.intersection(names):
+            buckets = [bucket for bucket in owned if names or not is_first_start or bucket in waiting]
+            if not buckets:
+                continue
             said = f"of {names[0]}, which is not alive" if len(names) == 1 else "no owner is alive"
             detail = said if names else "no node has declared them"
             yield Finding(Kind.UNCOVERED, f"buckets {format_buckets(buckets)}", detail)
+
+
+def _is_first_start(scope: Scope) -> bool:
+    """Whether all nodes have just been started: those of the other buckets may be on their way."""
+    started = [node.started_at for node in scope.survey.nodes if node.node not in scope.dropped]
+    recent = timedelta(seconds=FIRST_START_SECONDS)
+    return bool(started) and all(at is not None and abs(scope.survey.now - at) < recent for at in started)
 
 
 def _by_owners(scope: Scope, owners: Callable[[int], tuple[str, ...]]) -> dict[tuple[str, ...], list[int]]:
@@ -108,7 +132,12 @@ def _orphans(scope: Scope) -> Iterator[Finding]:
         elif not work.status.is_run and not scope.present.intersection(scope.owners.of(work.bucket)):
             left[work.bucket].append(work)
     for node, works in gone.items():
-        yield _orphan(f"node {node}", works, "its node is not alive", to_replace(node))
+        why, advice = (
+            ("its node is not alive", to_replace(node))
+            if node in scope.nodes
+            else ("its node is not known", to_close(node))
+        )
+        yield _orphan(f"node {node}", works, why, advice)
     for bucket, works in left.items():
         nodes = few(sorted({work.node for work in works}))
         if bucket is None:
@@ -164,7 +193,14 @@ def _unclaimed(scope: Scope) -> Iterator[Finding]:
             detail = (
                 f"{count} that nobody takes up, the oldest for {found.task_id} since {found.since:%Y-%m-%d %H:%M:%S}Z"
             )
-            yield Finding(Kind.UNCLAIMED, f"node {found.node}", detail)
+            yield Finding(Kind.UNCLAIMED, f"node {found.node}", detail, _to_answer(scope, found.node))
+
+
+def _to_answer(scope: Scope, node: str) -> str:
+    known = scope.nodes.get(node)
+    if known is not None and known.is_live:
+        return ADVICE[Kind.UNCLAIMED]
+    return to_replace(node) if known is not None else to_close(node)
 
 
 def _definitions(scope: Scope) -> Iterator[Finding]:
@@ -216,7 +252,7 @@ def _configured(scope: Scope) -> Iterator[Finding]:
         for node in scope.live:
             if node.node not in scope.configured:
                 advice = f"add [nodes.{node.node}] to chong.toml, on every machine, and {_READ}; or end that node"
-                yield Finding(Kind.CONFIG, f"node {node.node}", "alive, and not named in chong.toml", advice)
+                yield Finding(Kind.CONFIG, f"unnamed node {node.node}", "alive, and not named in chong.toml", advice)
 
 
 _READ = "restart the supervisors, which have read it at their start"
@@ -228,20 +264,25 @@ def _is_outdated(share: Share, number: int | None) -> bool:
 
 
 def _compared(scope: Scope, name: str, share: Share, declared: Collection[int]) -> Iterator[Finding]:
-    subject, number = f"node {name}", scope.survey.deployment.num_buckets
+    """Each cause has a subject of its own: who has acknowledged one is told of the next."""
+    number = scope.survey.deployment.num_buckets
     node = scope.nodes.get(name)
     if share.fault is not None:
-        yield Finding(Kind.CONFIG, subject, share.fault, f"correct it there, on every machine, and {_READ}")
+        yield Finding(
+            Kind.CONFIG, f"table of node {name}", share.fault, f"correct it there, on every machine, and {_READ}"
+        )
     elif node is None:
+        if _is_first_start(scope):
+            return
         gone = f"take {name} out of chong.toml ({share.place}), on every machine, give its buckets away, and {_READ}"
         detail = "named in chong.toml, and not known here: it has never been started, or was forgotten"
-        yield Finding(Kind.CONFIG, subject, detail, f"start it; if it is gone for good, {gone}")
+        yield Finding(Kind.CONFIG, f"unknown node {name}", detail, f"start it; if it is gone for good, {gone}")
     elif not (declared or node.is_live):
         return  # a rebucket drops what was declared, and the node says it anew when it starts
     elif _owned(share.owned, number) != _owned(declared, number):
         said = f"{_told(share.owned, number)} by chong.toml, {_told(declared, number)} by its own declaration"
         advice = f"correct {share.place} on every machine, and restart {name} and whoever has read another one"
-        yield Finding(Kind.CONFIG, subject, f"owns {said}", advice)
+        yield Finding(Kind.CONFIG, f"buckets of node {name}", f"owns {said}", advice)
 
 
 def _owned(buckets: Collection[int] | None, number: int | None) -> frozenset[int]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from chong.store.model import BucketDeclaration, NodeRecord
+from chong.store.rebucketing import Rebucketing
 
 
 class Cover(StrEnum):
@@ -40,14 +41,33 @@ class Owners:
         return Cover.DUPLICATE if len(self.declared(bucket)) > 1 else Cover.OK
 
 
+def dropped_of(
+    nodes: Sequence[NodeRecord], declared: Sequence[BucketDeclaration], rebucketings: Sequence[Rebucketing]
+) -> frozenset[str]:
+    """The nodes whose declaration a rebucket has dropped: until they start again nobody knows what they own.
+
+    `rebucketings`: newest first.
+    """
+    if not rebucketings:
+        return frozenset()
+    newest, known = rebucketings[0].at, {claim.node for claim in declared}
+    return frozenset(
+        node.node
+        for node in nodes
+        # Both moments are by the store's clock; whoever has registered since then has declared its buckets anew.
+        if node.node not in known and not node.is_live and (node.seen_at is None or node.seen_at <= newest)
+    )
+
+
 def owners_of(
     num_buckets: int,
     declared: Sequence[BucketDeclaration],
     nodes: Sequence[NodeRecord],
     *,
     live: Collection[str] | None = None,
+    dropped: Collection[str] = (),
 ) -> Owners:
-    """`live`: who counts as alive, where that is not those that the store has judged so."""
+    """`live`: who counts as alive, where that is not those that the store has judged so. `dropped`: by `dropped_of`."""
     by_node: defaultdict[str, set[int]] = defaultdict(set)
     for claim in declared:
         by_node[claim.node].add(claim.bucket)
@@ -59,6 +79,6 @@ def owners_of(
     known = {node.node for node in nodes} | set(by_node)
     return Owners(
         by_bucket=dict(by_bucket),
-        everywhere=sorted(known - partitioned),
+        everywhere=sorted(known - partitioned - set(dropped)),
         live=frozenset(node.node for node in nodes if node.is_live) if live is None else frozenset(live),
     )

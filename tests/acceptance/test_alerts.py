@@ -114,7 +114,8 @@ def test_a_command_that_hangs_keeps_nobody_waiting(watchful: Enter):
     """Tasks run, and the end of the node takes no longer."""
     command = shlex.join([sys.executable, "-c", "import time; time.sleep(600)"])
     one = watchful("one", "0-31", "--alert-command", command)
-    alert(one, "uncovered", "buckets 32-63")
+    assert one.cli("hold", "--name", "hold").code == 0
+    alert(one, "held", "hold")
     task = one.end_of(one.submit("noop", key=key_of(0, 31)))
     assert task.status is S.SUCCEEDED
     assert one.terminate(limit=20 * LEASE) == 0

@@ -15,6 +15,7 @@ from pg_server import Databases, Server, url_of
 from psycopg import conninfo
 
 from chong.store.buckets import BucketPolicy
+from chong.store.postgres_address import label_of, parsed
 from chong.store.query import TaskQuery
 from chong.store.schema import SCHEMA_VERSION
 
@@ -150,6 +151,7 @@ def test_migrate_makes_the_tables_and_records_the_number_of_buckets(outside: Sup
         for _ in range(2):
             made = outside.cli("--num-buckets", "32", "migrate")
             assert (made.code, made.out.partition(": ")[2]) == (0, f"schema {SCHEMA_VERSION}, 32 buckets\n"), made.err
+            assert made.out.startswith(f"store {label_of(parsed(databases.of(name)))}: ")
         other = outside.cli("--num-buckets", "64", "migrate")
         assert (other.code, "expected 32" in other.err) == (2, True)
         assert outside.cli("ps").code == 0

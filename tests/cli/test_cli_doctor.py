@@ -52,8 +52,8 @@ def test_doctor_compares_the_nodes_of_the_configuration(world: World, chong, tmp
     file.write_text('[nodes.node-a]\nowned_buckets = "0-5"\n[nodes.other]\nowned_buckets = "x"\n')
     rows = chong("--config", str(file), "--node", "node-a", "doctor", "--json").json
     told = {row["subject"]: row["detail"] for row in rows if row["kind"] == "config"}
-    assert told["node node-a"] == "owns 0-5 by chong.toml, all by its own declaration"
-    assert f"{file}:4" in told["node other"]
+    assert told["buckets of node node-a"] == "owns 0-5 by chong.toml, all by its own declaration"
+    assert f"{file}:4" in told["table of node other"]
 
 
 @pytest.mark.parametrize("written", ["{}", "sqlite:///{}", "{}/../chong.db"])

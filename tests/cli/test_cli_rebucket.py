@@ -103,3 +103,18 @@ def test_nothing_changes_under_a_node_a_run_or_a_hold(gone: World, chong, word):
         assert (told.code, told.out, told.err) == (1, "", said)
         mend()
     assert chong("rebucket", "96", word).code == 0
+
+
+def test_after_a_change_nobody_is_said_to_own_anything(gone: World, chong):
+    """What was declared is dropped: the node owns all no more, and its buckets have no owner until it starts."""
+    assert chong("nodes", "--json").json[0]["buckets"] is None
+    assert chong("rebucket", "96", "--yes").code == 0
+    assert chong("nodes", "--json").json[0]["buckets"] == []
+    heads, row = (line.split() for line in chong("nodes").lines)
+    assert row[heads.index("BUCKETS") + 1] == "-"  # SEEN is two words
+    rows = chong("buckets", "--json").json
+    assert {(tuple(row["owners"]), row["state"]) for row in rows} == {((), "UNCOVERED")}
+    details = [row["detail"] for row in chong("doctor", "--json").json if row["kind"] == "uncovered"]
+    assert details == ["no node has declared them"]
+    gone.add_node("node-a", None)
+    assert chong("nodes", "--json").json[0]["buckets"] is None

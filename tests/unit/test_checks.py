@@ -7,10 +7,11 @@ import pytest
 
 from chong.store.buckets import parse_buckets
 from chong.store.model import BucketDeclaration, CatalogueEntry, Deployment, HoldScope, SharedHold
+from chong.store.rebucketing import Rebucketing
 from chong.store.specimens import START, node_record, task_id
 from chong.store.states import Status
 from chong.store.survey import OpenCommands, OpenWork, Survey
-from chong.supervisor.advice import ADVICE, GRAVE, Kind
+from chong.supervisor.advice import ADVICE, GRAVE, Kind, to_close, to_replace
 from chong.supervisor.checks import LONGEST, findings
 from chong.supervisor.share import Share
 
@@ -80,11 +81,37 @@ def test_buckets_that_two_nodes_declare_are_one_finding():
 
 def test_buckets_without_a_living_owner_are_uncovered():
     """Whether nobody has declared them or who has is gone."""
-    seen = survey([node("a"), node("b", **DEAD)], {"a": "0-3", "b": "4-5"})
+    seen = survey([node("a", started_at=LONG_AGO), node("b", **DEAD)], {"a": "0-3", "b": "4-5"})
     assert [(one.subject, one.detail) for one in findings(seen)] == [
         ("buckets 4-5", "of b, which is not alive"),
         ("buckets 6-7", "no node has declared them"),
     ]
+
+
+def test_buckets_that_nobody_has_declared_are_not_missed_at_the_first_start():
+    """The other nodes may be about to come; but not for long, and not where work waits."""
+    first = survey([node("a", started_at=START - timedelta(seconds=59))], {"a": "0-3"})
+    assert found(first) == []
+    named = {"a": Share(frozenset(range(4))), "b": Share(frozenset(range(4, 8)))}
+    assert found(first, named) == []
+    assert ("config", "unknown node b") in found(replace(first, now=START + timedelta(seconds=2)), named)
+    assert found(replace(first, work=(work(node="a", bucket=5, still=0),))) == [("uncovered", "buckets 5")]
+    assert found(replace(first, now=START + timedelta(seconds=2))) == [("uncovered", "buckets 4-7")]
+    later = replace(first, nodes=(*first.nodes, node("b", started_at=LONG_AGO)), declarations=first.declarations)
+    assert found(replace(later, declarations=(*first.declarations, BucketDeclaration(4, "b", START)))) == [
+        ("uncovered", "buckets 5-7")
+    ]
+
+
+def test_after_a_rebucket_nobody_owns_anything_until_it_starts():
+    """What was declared is dropped; a node without partition that has not been here since is as unknown."""
+    change = Rebucketing(at=START, by="olga", reason=None, before=4, after=8, waiting=0, moved=0)
+    seen = survey([node("a", is_live=False, ended_at=START, started_at=LONG_AGO)], now=START + timedelta(seconds=1))
+    assert found(seen) == []
+    told = findings(seen, None, [change])
+    assert all("no node has declared them" in one.detail for one in told)
+    back = replace(seen, nodes=(node("a", started_at=LONG_AGO),))
+    assert findings(back, None, [change]) == []
 
 
 def test_a_node_that_ended_by_itself_long_ago_covers_nothing():
@@ -148,6 +175,24 @@ def test_commands_that_nobody_takes_up_are_told_after_a_minute():
     for age, expected in ((59, []), (61, [("unclaimed", "node a")])):
         commands = (OpenCommands(node="a", commands=2, since=START - timedelta(seconds=age), task_id=task_id(1)),)
         assert found(survey([node("a")], commands=commands)) == expected
+
+
+@pytest.mark.parametrize(
+    ("nodes", "advice"),
+    [
+        ([node("a")], ADVICE[Kind.UNCLAIMED]),
+        ([node("a", **DEAD)], to_replace("a")),
+        ([], to_close("a")),
+    ],
+    ids=["alive", "dead", "forgotten"],
+)
+def test_the_advice_on_commands_and_orphans_is_what_can_be_done(nodes, advice):
+    """A dead node cannot be looked at, a forgotten one cannot be forgotten again."""
+    commands = (OpenCommands(node="a", commands=1, since=LONG_AGO, task_id=task_id(1)),)
+    seen = survey(nodes, commands=commands, work=(work(status=Status.RUNNING),))
+    told = {one.kind: one.advice for one in findings(seen)}
+    assert told["unclaimed"] == advice
+    assert told.get("orphan", advice) == advice
 
 
 def test_what_is_held_on_every_node_is_told():
@@ -219,19 +264,19 @@ def test_the_configured_nodes_are_compared_with_what_is_declared():
         "new": Share(place="chong.toml: nodes.new"),
         "odd": Share(fault="chong.toml:3: no"),
     }
-    seen = survey([node("a"), node("b"), node("c")], PAIR)
+    seen = survey([node("a", started_at=LONG_AGO), node("b"), node("c")], PAIR)
     told = findings(seen, configured)
     assert [(one.subject, one.detail) for one in told] == [
-        ("node a", "owns 0-1 by chong.toml, 0-3 by its own declaration"),
-        ("node c", "alive, and not named in chong.toml"),
-        ("node new", "named in chong.toml, and not known here: it has never been started, or was forgotten"),
-        ("node odd", "chong.toml:3: no"),
+        ("buckets of node a", "owns 0-1 by chong.toml, 0-3 by its own declaration"),
+        ("table of node odd", "chong.toml:3: no"),
+        ("unknown node new", "named in chong.toml, and not known here: it has never been started, or was forgotten"),
+        ("unnamed node c", "alive, and not named in chong.toml"),
     ]
     places = (
         "correct chong.toml:9: nodes.a.owned_buckets",
-        "add [nodes.c]",
-        "take new out of chong.toml",
         "correct it",
+        "take new out of chong.toml",
+        "add [nodes.c]",
     )
     assert all(place in one.advice for place, one in zip(places, told, strict=True))
 

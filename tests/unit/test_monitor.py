@@ -64,7 +64,7 @@ def test_a_lost_answer_leaves_nobody_untold():
         watching.look()
         watching.look()
     raised = [{alert.subject for alert in changed.raised} for changed, _ in changes]
-    assert "node other" in raised[0]
+    assert "unknown node other" in raised[0]
     assert raised[1] == set()
 
 
