@@ -50,7 +50,7 @@ def doctor(call: Invocation, *, orphan_after: timedelta | None, as_json: bool) -
         orphan_after = timedelta(seconds=call.config.value("orphan_after") or KEYS["orphan_after"].default)
     with reach(call) as reached:
         survey = reached.store.survey(still=orphan_after)
-        found = findings(survey, configured_buckets(call.config), reached.store.rebucketings())
+        found = findings(survey, configured_buckets(call.config))
     if as_json:
         print_json(found)
     else:

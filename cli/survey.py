@@ -78,7 +78,7 @@ def buckets(call: Invocation, *, as_json: bool) -> None:
     """
     with reach(call) as reached:
         found = reached.store.survey(still=timedelta(0))
-        dropped = dropped_of(found.nodes, found.declarations, reached.store.rebucketings())
+        dropped = dropped_of(found.nodes, found.declarations, found.rebucketed_at)
         owners = owners_of(reached.policy.num_buckets, found.declarations, found.nodes, dropped=dropped)
         rows = bucket_rows(reached.policy, owners, found.loads, reached.is_mine)
     if found.deployment.num_buckets is None:
@@ -142,7 +142,8 @@ def nodes(call: Invocation, *, as_json: bool) -> None:
     with reach(call) as reached:
         found = reached.store.nodes()
         declared = reached.store.declarations()
-        dropped = dropped_of(found, declared, reached.store.rebucketings())
+        changes = reached.store.rebucketings()
+        dropped = dropped_of(found, declared, changes[0].at if changes else None)
         held = standing(reached.store)
     holds = {node.node: _text(held.get((HoldScope.NODE, node.node))) for node in found}
     if as_json:

@@ -118,6 +118,7 @@ class RebucketRules(Rules):
         second = rebucket(old, 8, "rebucket.2")
         assert (second.before, second.after, second.reason) == (96, 8, None)
         assert [second, first] == old.rebucketings()
+        assert old.survey(still=timedelta(0)).rebucketed_at == second.at
 
     def test_what_was_declared_is_dropped(self, old: TaskStore) -> None:
         """A number of the old kind means nothing any more; nodes that were cut off see that something changed."""

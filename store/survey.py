@@ -40,11 +40,15 @@ class OpenCommands:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """All parts are of one moment; `now` is the store's clock. engine: which database, `sqlite` or `postgresql`."""
+    """All parts are of one moment; `now` is the store's clock. engine: which database, `sqlite` or `postgresql`.
+
+    rebucketed_at: when the number of buckets was last changed, by the store's clock; None for never.
+    """
 
     now: datetime
     engine: str
     engine_version: str
+    rebucketed_at: datetime | None = None
     deployment: Deployment
     nodes: tuple[NodeRecord, ...]
     declarations: tuple[BucketDeclaration, ...]

@@ -5,7 +5,7 @@ details what may change. What is many times the same trouble is one finding: a d
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -13,7 +13,6 @@ from chong.store.alert import Finding
 from chong.store.buckets import format_buckets
 from chong.store.few import few
 from chong.store.model import HoldScope, NodeRecord
-from chong.store.rebucketing import Rebucketing
 from chong.store.states import Status
 from chong.store.survey import OpenWork, Survey
 from chong.supervisor.advice import ADVICE, Kind, to_close, to_release, to_release_here, to_replace
@@ -57,18 +56,13 @@ class Scope:
         return (node for node in self.survey.nodes if node.is_live)
 
 
-def findings(
-    survey: Survey, configured: ConfiguredBuckets | None = None, rebucketings: Sequence[Rebucketing] = ()
-) -> list[Finding]:
-    """Everything that is wrong, by kind and subject.
-
-    `configured` adds what this reader's chong.toml says; `rebucketings`, newest first, whose declaration was dropped.
-    """
+def findings(survey: Survey, configured: ConfiguredBuckets | None = None) -> list[Finding]:
+    """Everything that is wrong, by kind and subject; `configured` adds what this reader's chong.toml says."""
     recent = survey.now - timedelta(seconds=RESTART_SECONDS)
     present = frozenset(
         node.node for node in survey.nodes if node.is_live or (node.ended_at is not None and node.ended_at > recent)
     )
-    dropped = dropped_of(survey.nodes, survey.declarations, rebucketings)
+    dropped = dropped_of(survey.nodes, survey.declarations, survey.rebucketed_at)
     number = survey.deployment.num_buckets or 0
     owners = owners_of(number, survey.declarations, survey.nodes, live=present, dropped=dropped)
     scope = Scope(survey, owners, {node.node: node for node in survey.nodes}, present, dropped, configured or {})

@@ -3,10 +3,10 @@
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 from chong.store.model import BucketDeclaration, NodeRecord
-from chong.store.rebucketing import Rebucketing
 
 
 class Cover(StrEnum):
@@ -42,20 +42,17 @@ class Owners:
 
 
 def dropped_of(
-    nodes: Sequence[NodeRecord], declared: Sequence[BucketDeclaration], rebucketings: Sequence[Rebucketing]
+    nodes: Sequence[NodeRecord], declared: Sequence[BucketDeclaration], rebucketed_at: datetime | None
 ) -> frozenset[str]:
-    """The nodes whose declaration a rebucket has dropped: until they start again nobody knows what they own.
-
-    `rebucketings`: newest first.
-    """
-    if not rebucketings:
+    """The nodes whose declaration a rebucket has dropped: until they start again nobody knows what they own."""
+    if rebucketed_at is None:
         return frozenset()
-    newest, known = rebucketings[0].at, {claim.node for claim in declared}
+    known = {claim.node for claim in declared}
     return frozenset(
         node.node
         for node in nodes
         # Both moments are by the store's clock; whoever has registered since then has declared its buckets anew.
-        if node.node not in known and not node.is_live and (node.seen_at is None or node.seen_at <= newest)
+        if node.node not in known and not node.is_live and (node.seen_at is None or node.seen_at <= rebucketed_at)
     )
 
 

@@ -64,6 +64,6 @@ class Monitor:
         survey = self._store.survey(still=self._orphan_after)
         ahead = lead(before, survey.now, datetime.now(UTC))
         self._store.report_clock(self._term, ahead)
-        found = findings(survey, self._configured, self._store.rebucketings())
+        found = findings(survey, self._configured)
         quiet = timedelta(seconds=self._every * QUIET_LOOKS)
         return self._store.report_findings(found, quiet=quiet, event_id=self._event), found

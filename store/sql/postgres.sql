@@ -851,8 +851,10 @@ VALUES (:event_id, {now}, :by, :reason, :before, :after, :waiting, :moved)
 SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY
 
 -- name: survey
--- The clock, and which database this is.
-SELECT {now} AS now, 'postgresql' AS engine, current_setting('server_version') AS engine_version
+-- The clock, which database this is, and the last change of the number of buckets.
+SELECT
+    {now} AS now, 'postgresql' AS engine, current_setting('server_version') AS engine_version,
+    (SELECT at FROM rebucketings ORDER BY number DESC LIMIT 1) AS rebucketed_at
 
 -- name: survey_work
 -- Open tasks by node, bucket, name and status, with the one that has not changed for the longest.

@@ -622,8 +622,9 @@ INSERT INTO rebucketings (event_id, at, "by", reason, before, after, waiting, mo
 VALUES (:event_id, :now, :by, :reason, :before, :after, :waiting, :moved)
 
 -- name: survey
--- The clock, and which database this is.
-SELECT :now AS now, 'sqlite' AS engine, sqlite_version() AS engine_version
+-- The clock, which database this is, and the last change of the number of buckets.
+SELECT :now AS now, 'sqlite' AS engine, sqlite_version() AS engine_version,
+    (SELECT at FROM rebucketings ORDER BY number DESC LIMIT 1) AS rebucketed_at
 
 -- name: survey_work
 -- Open tasks by node, bucket, name and status, with the one that has not changed for the longest.

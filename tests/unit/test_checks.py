@@ -7,7 +7,6 @@ import pytest
 
 from chong.store.buckets import parse_buckets
 from chong.store.model import BucketDeclaration, CatalogueEntry, Deployment, HoldScope, SharedHold
-from chong.store.rebucketing import Rebucketing
 from chong.store.specimens import START, node_record, task_id
 from chong.store.states import Status
 from chong.store.survey import OpenCommands, OpenWork, Survey
@@ -105,13 +104,11 @@ def test_buckets_that_nobody_has_declared_are_not_missed_at_the_first_start():
 
 def test_after_a_rebucket_nobody_owns_anything_until_it_starts():
     """What was declared is dropped; a node without partition that has not been here since is as unknown."""
-    change = Rebucketing(at=START, by="olga", reason=None, before=4, after=8, waiting=0, moved=0)
     seen = survey([node("a", is_live=False, ended_at=START, started_at=LONG_AGO)], now=START + timedelta(seconds=1))
     assert found(seen) == []
-    told = findings(seen, None, [change])
-    assert all("no node has declared them" in one.detail for one in told)
-    back = replace(seen, nodes=(node("a", started_at=LONG_AGO),))
-    assert findings(back, None, [change]) == []
+    changed = replace(seen, rebucketed_at=START)
+    assert [(one.subject, one.detail) for one in findings(changed)] == [("buckets 0-7", "no node has declared them")]
+    assert found(replace(changed, nodes=(node("a", started_at=LONG_AGO),))) == []
 
 
 def test_a_node_that_ended_by_itself_long_ago_covers_nothing():
