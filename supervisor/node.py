@@ -101,7 +101,7 @@ class Node:
             "store_went_back",
             task=task_id,
             accepted=f"accepted/{task_id}.json is kept, and left alone",
-            advice="submit it again by hand if it should run; with the supervisor stopped, remove the file and its .stored",
+            advice="submit it again by hand if need be; then stop the supervisor, and remove the file and its .stored",
         )
 
     def complain_of_survivor(self, pid: int) -> None:
