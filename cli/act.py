@@ -10,6 +10,7 @@ from chong.cli import candidates
 from chong.cli.candidates import names, open_ids
 from chong.cli.ending import one_line
 from chong.cli.filters import Filter, filtered
+from chong.cli.handing import hand_over
 from chong.cli.invocation import Invocation
 from chong.cli.option import issuer_option, json_option, reason_option, wait_options
 from chong.cli.reach import reach
@@ -21,7 +22,6 @@ from chong.store.contract import TaskStore
 from chong.store.errors import StoreUnavailable
 from chong.store.model import Action, TaskSnapshot
 from chong.store.states import Status
-from chong.supervisor.control_client import submit_over
 from chong.supervisor.exits import Exit
 from chong.supervisor.submission import Submission
 
@@ -58,7 +58,7 @@ def submit(
         with reach(call) as reached:
             return _see_through(call, reached.store, submission, as_json=as_json)
     _check_ownership(call)
-    accepted = submit_over(call.paths.control, submission, node=call.node)
+    accepted = hand_over(call, submission)
     if as_json:
         print_json(accepted)
     else:
@@ -78,7 +78,7 @@ def _check_ownership(call: Invocation) -> None:
 
 
 def _see_through(call: Invocation, store: TaskStore, submission: Submission, *, as_json: bool) -> Exit:
-    submit_over(call.paths.control, submission, node=call.node)
+    hand_over(call, submission)
     if not as_json:
         print(submission.id, flush=True)
     task = wait_until(lambda: _ended(store, submission.id))

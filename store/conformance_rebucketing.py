@@ -2,6 +2,7 @@
 # ruff: noqa: PLR2004 - the numbers are the cases
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest

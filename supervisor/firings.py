@@ -8,7 +8,7 @@ from functools import partial
 import structlog
 
 from chong.store.contract import TaskStore
-from chong.store.errors import ChongError, StoreUnavailable
+from chong.store.errors import ChongError, ConfigurationError, StoreUnavailable
 from chong.store.model import TaskSnapshot
 from chong.supervisor.catalogue import Catalogue
 from chong.supervisor.courier import Courier
@@ -119,6 +119,8 @@ class Firings:
             outcome = self._store.claim_firing(
                 firing.name, firing.key, firing.planned, node=node, event_id=firing.id_on(node)
             )
+        except ConfigurationError:
+            raise  # ends the term: no wait cures it
         except ChongError as error:
             outcome = error
         self._loop.call(partial(self._claimed, firing, outcome))

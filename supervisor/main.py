@@ -51,7 +51,7 @@ def supervise(*, check: bool, **said: Any) -> None:
     if check:
         print(preflight(settings, url_of(config, settings)))
         for line in config.remarks():
-            print(f"chong-supervisor: {one_line(line)}", file=sys.stderr)
+            _tell(line)
         return
     _supervise(settings, url_of(config, settings), config.value("log_format") or KEYS["log_format"].default)
 
@@ -67,8 +67,11 @@ def _supervise(settings: Settings, url: str, log_format: str) -> None:
     finally:
         writer.close(LOG_SECONDS if fault is None else LAST_WORDS_SECONDS)
     if fault is not None:
+        refused = isinstance(fault, ConfigurationError)
+        if refused:
+            _tell(str(fault))  # as a start that is refused does
         # At once: the next term takes the runs over, and what this one's memory says cannot be trusted.
-        os._exit(Exit.USAGE if isinstance(fault, ConfigurationError) else Exit.REFUSED)
+        os._exit(Exit.USAGE if refused else Exit.REFUSED)
 
 
 def _run_node(settings: Settings, url: str) -> BaseException | None:
@@ -131,8 +134,12 @@ def run() -> None:
 
 
 def _complain(text: str, code: Exit) -> NoReturn:
-    print(f"chong-supervisor: {one_line(text)}", file=sys.stderr)
+    _tell(text)
     sys.exit(code)
+
+
+def _tell(text: str) -> None:
+    print(f"chong-supervisor: {one_line(text)}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

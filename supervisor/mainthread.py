@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import structlog
 
+from chong.store.errors import ConfigurationError
 from chong.supervisor.loop import Callback, Loop
 
 CALL_SECONDS = 10.0
@@ -75,7 +76,10 @@ class MainThread:
             self._loop.run(self._turn)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the term must end and say so
             self.fault = error
-            self._log.critical("main_loop_failed", error=repr(error), exc_info=error)
+            if isinstance(error, ConfigurationError):  # what somebody has changed, and no error of chong
+                self._log.error("term_refused", error=str(error))
+            else:
+                self._log.critical("main_loop_failed", error=repr(error), exc_info=error)
             self._on_fault(error)
 
 

@@ -5,10 +5,13 @@ from chong.store.errors import ConfigurationError
 from chong.store.model import NodeRecord
 
 
-def refuse_namesake(store: TaskStore, ours: NodeRecord) -> None:
-    """ConfigurationError when another state directory's node of our name is live: its row is not ours to write."""
-    other = _row_of(store, ours.node)
-    if other is not None and other.node_id != ours.node_id and other.is_live:
+def refuse_namesake(store: TaskStore, node: str, node_id: str | None) -> None:
+    """ConfigurationError when another state directory's node of our name is live: its row is not ours to write.
+
+    node_id: None before our first start.
+    """
+    other = _row_of(store, node)
+    if other is not None and other.node_id != node_id and other.is_live:
         raise _namesake(other)
 
 

@@ -12,7 +12,7 @@ from setproctitle import setproctitle
 
 from chong.store.buckets import BucketPolicy, format_buckets
 from chong.store.contract import TaskStore
-from chong.store.errors import ChongError, Refused, StoreError, StoreUnavailable
+from chong.store.errors import ChongError, ConfigurationError, Refused, StoreError, StoreUnavailable
 from chong.store.model import Action, CatalogueEntry, Command, TaskSnapshot
 from chong.supervisor import events as e
 from chong.supervisor.admission import Admission
@@ -97,7 +97,12 @@ class Node:
 
     def complain_of_store(self, task_id: str) -> None:
         """The store does not know a task that it has had, or that has run here: it is not run behind anybody's back."""
-        self._log.error("store_went_back", task=task_id, accepted="its submission is kept, and left alone")
+        self._log.error(
+            "store_went_back",
+            task=task_id,
+            accepted=f"accepted/{task_id}.json is kept, and left alone",
+            advice="submit it again by hand if need be; then stop the supervisor, and remove the file and its .stored",
+        )
 
     def complain_of_survivor(self, pid: int) -> None:
         """A process of a dead run had lived on, past the leash; it is ended."""
@@ -215,6 +220,8 @@ class Node:
         """In the store's thread."""
         try:
             self._store.publish_catalogue(self.admission.node, entries)
+        except ConfigurationError:
+            raise  # ends the term: no wait cures it
         except ChongError as error:
             self._publishing.again(error)
             if isinstance(error, StoreUnavailable):

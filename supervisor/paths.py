@@ -59,6 +59,10 @@ class Paths:
     def control(self) -> Path:
         return self.runtime / "control.sock"
 
+    def own_directories(self) -> list[Path]:
+        """Whatever a supervisor makes, and must be ours."""
+        return [self.state, self.runtime, self.logs, self.runs, self.accepted, self.checkpoints]
+
     def own_files(self) -> list[Path]:
         """Whatever must be a file if it is there, for a supervisor to begin: everything but single tasks' files."""
         found = [*self.state.glob("generation-*.*"), *self.runtime.glob("generation-*.*")]

@@ -1,40 +1,42 @@
 """`chong-supervisor --check`: what can be judged of a node without starting it or making anything."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
-from chong.store.buckets import format_buckets
+from chong.store.buckets import BucketPolicy, format_buckets
 from chong.store.errors import ConfigurationError, TablesMissing
 from chong.store.open import file_of, open_store
 from chong.supervisor.containment import check_setting
-from chong.supervisor.files import check_private
+from chong.supervisor.holds import Holds
 from chong.supervisor.identity import check_identity
+from chong.supervisor.namesake import refuse_namesake
+from chong.supervisor.rivals import rivals
 from chong.supervisor.settings import Settings
 
 
 def preflight(settings: Settings, url: str) -> str:
     """One line that says what is right; ConfigurationError, or StoreUnavailable, for the first thing that is not.
 
-    Task modules are not imported: their code may do anything, and belongs into a forkserver.
+    A supervisor that runs on this state directory is none of it: this may be tried before its restart. Task modules are
+    not imported: their code may do anything, and belongs into a forkserver.
     """
     check_setting(settings.cgroup)
     paths = settings.paths
-    for directory in (paths.state, paths.runtime):
-        check_private(directory)
+    settings.check_directories()
     settings.check_files()
-    check_identity(paths.identity, settings.node)
-    is_new, recorded = _new_file(url, paths.state) is not None, None
-    if not is_new:
-        try:
-            recorded = _recorded_buckets(url)
-        except TablesMissing:
-            is_new = True
-    policy = settings.agreed_policy(recorded)
+    pinned = check_identity(paths.identity, settings.node)
+    met = None
+    if _new_file(url, paths.state) is None:
+        with suppress(TablesMissing):
+            met = _meet(settings, url, None if pinned is None else pinned.node_id)
+    policy, doubts = (settings.agreed_policy(None), []) if met is None else met
+    if not Holds(paths.holds).load(settings.node):
+        doubts.append(f"{paths.holds} cannot be read, so every task will be held")
     owned = "all" if settings.owned_buckets is None else format_buckets(settings.owned_buckets)
-    return (
-        f"ok: node {settings.node}, {owned} of {policy.num_buckets} buckets, state directory {paths.state}, "
-        f"store {'to be made' if is_new else 'found'}; task modules are not tried"
-    )
+    node = f"ok: node {settings.node}, {owned} of {policy.num_buckets} buckets, state directory {paths.state}"
+    store = f"store {'to be made' if met is None else 'found'}"
+    return f"{node}, {'; '.join((store, *doubts, 'task modules are not tried'))}"
 
 
 def _new_file(url: str, state: Path) -> Path | None:
@@ -48,7 +50,15 @@ def _new_file(url: str, state: Path) -> Path | None:
     return file
 
 
-def _recorded_buckets(url: str) -> int | None:
+def _meet(settings: Settings, url: str, node_id: str | None) -> tuple[BucketPolicy, list[str]]:
+    """What a first contact with the store would find: how it counts, and what a start would only warn of."""
     with open_store(url, create=False) as store:
         store.check_serving()
-        return store.deployment().num_buckets
+        policy = settings.agreed_policy(store.deployment().num_buckets)
+        refuse_namesake(store, settings.node, node_id)
+        owned = settings.owned_buckets
+        shared = {} if owned is None or policy.covers_all(owned) else rivals(store, settings.node, owned)
+    return policy, [
+        f"node {node} is live and declares buckets {format_buckets(buckets)}, too"
+        for node, buckets in sorted(shared.items())
+    ]

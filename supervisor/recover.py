@@ -11,9 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from chong.store.buckets import DEFAULT_NUM_BUCKETS, BucketPolicy
+from chong.store.buckets import BucketPolicy
 from chong.store.contract import TaskStore
-from chong.store.errors import ChongError, ConfigurationError
+from chong.store.errors import ChongError
 from chong.store.model import HoldList, NodeRecord, Note, TaskSnapshot, TermRecord, Transition
 from chong.store.pages import all_tasks
 from chong.store.query import TaskQuery
@@ -22,6 +22,8 @@ from chong.supervisor.claim import claim_of
 from chong.supervisor.namesake import is_registered, refuse_namesake
 from chong.supervisor.paths import Paths
 from chong.supervisor.remains import Remains, read_remains
+from chong.supervisor.rivals import rivals
+from chong.supervisor.settings import agreed_policy
 from chong.supervisor.submission import Submission
 from chong.supervisor.survivors import end_writers
 from chong.supervisor.verdict import ProcessEnd
@@ -95,7 +97,7 @@ def find(store: TaskStore, scene: Scene, on_registered: Callable[[], None] = lam
     """
     _agree_on_buckets(store, scene)
     terms = {record.term: record for record in store.terms(scene.node.node)}
-    refuse_namesake(store, scene.node)
+    refuse_namesake(store, scene.node.node, scene.node.node_id)
     store.register_term(scene.term, scene.node)
     on_registered()
     try:
@@ -115,7 +117,8 @@ def _find_registered(store: TaskStore, scene: Scene, terms: Mapping[str, TermRec
     inventory.declared = scene.owned_buckets if parted else None
     store.declare_buckets(scene.node.node, inventory.declared)
     if inventory.declared:
-        inventory.rivals = _rivals(store, scene.node.node, inventory.declared)
+        # Behind our own declaration: of two that start together, one at least sees the other.
+        inventory.rivals = rivals(store, scene.node.node, inventory.declared)
     # Behind the registration: whoever places a hold now waits for our word that we keep to it.
     inventory.holds = store.holds()
     open_here = TaskQuery(node=scene.node.node, statuses=RUNS | WAITING)
@@ -146,23 +149,11 @@ def _end_survivors(scene: Scene, inventory: Inventory) -> None:
 
 def _agree_on_buckets(store: TaskStore, scene: Scene) -> int:
     recorded = store.deployment().num_buckets
-    wanted = scene.num_buckets or recorded or DEFAULT_NUM_BUCKETS
-    BucketPolicy(wanted).check_owned(scene.owned_buckets)
+    number = agreed_policy(recorded, scene.num_buckets, scene.owned_buckets).num_buckets
     if recorded is None:
-        recorded = store.record_num_buckets(wanted).num_buckets
-    if recorded != wanted:
-        raise ConfigurationError(f"number of buckets: expected {recorded} as the deployment has recorded, got {wanted}")
-    return wanted
-
-
-def _rivals(store: TaskStore, ours: str, owned: frozenset[int]) -> dict[str, frozenset[int]]:
-    """Read after our own declaration: of two that start together, one at least sees the other."""
-    live = {node.node for node in store.nodes() if node.is_live and node.node != ours}
-    shared: dict[str, frozenset[int]] = {}
-    for claim in store.declarations():
-        if claim.node in live and claim.bucket in owned:
-            shared[claim.node] = shared.get(claim.node, frozenset()) | {claim.bucket}
-    return shared
+        recorded = store.record_num_buckets(number).num_buckets  # another node may have been faster
+        agreed_policy(recorded, number, scene.owned_buckets)
+    return number
 
 
 def _sort_runs(

@@ -44,8 +44,8 @@ class Recurring:
         self._said_at = now
         self._say(self.event, **facts, error=str(error), times=self._times)
 
-    def end(self) -> None:
+    def end(self, **facts: object) -> None:
         """It went well; says nothing where nothing was wrong, or where something is too fresh to be over."""
         if self._times and self._clock() - self._came_at >= self._quiet_seconds:
-            self._log.info(self._over, times=self._times)
+            self._log.info(self._over, **facts, times=self._times)
             self._times = 0

@@ -83,7 +83,7 @@ class Registration:
     def _write(self, node: NodeRecord, *, declares: bool) -> None:
         """In the store's thread."""
         try:
-            refuse_namesake(self._store, node)
+            refuse_namesake(self._store, node.node, node.node_id)
             self._store.register_term(self._term, node)
             if declares:
                 self._store.declare_buckets(node.node, self._declared)

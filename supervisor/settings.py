@@ -7,7 +7,7 @@ from typing import Any
 
 from chong.store.buckets import DEFAULT_NUM_BUCKETS, BucketPolicy
 from chong.store.errors import ConfigurationError
-from chong.supervisor.files import check_plain, make_private
+from chong.supervisor.files import check_plain, check_private, make_private
 from chong.supervisor.keys import DEFAULTS, FIELDS, Key
 from chong.supervisor.paths import Paths, default_node, default_runtime_dir, default_state_dir
 from chong.supervisor.share import ConfiguredBuckets
@@ -91,25 +91,37 @@ class Settings:
         return Paths(state, self.runtime_dir or default_runtime_dir(self.node, state))
 
     def agreed_policy(self, recorded: int | None) -> BucketPolicy:
-        """The deployment's number of buckets; ConfigurationError when it contradicts ours, or our ownership."""
-        policy = BucketPolicy(self.num_buckets or recorded or DEFAULT_NUM_BUCKETS)
-        if recorded not in (None, policy.num_buckets):
-            raise ConfigurationError(
-                f"number of buckets: expected {recorded} as the deployment has recorded, got {policy.num_buckets}"
-            )
-        policy.check_owned(self.owned_buckets)
-        return policy
+        """As the function of this name, for ours."""
+        return agreed_policy(recorded, self.num_buckets, self.owned_buckets)
 
     def make_directories(self) -> None:
         """Make sure of the node's directories, ours alone; ConfigurationError otherwise."""
-        paths = self.paths
-        for directory in (paths.state, paths.runtime, paths.logs, paths.runs, paths.accepted, paths.checkpoints):
+        for directory in self.paths.own_directories():
             make_private(directory)
+
+    def check_directories(self) -> None:
+        """ConfigurationError where `make_directories` would fail, as far as that can be told without making any."""
+        for directory in self.paths.own_directories():
+            check_private(directory)
 
     def check_files(self) -> None:
         """Before any of them is used: ConfigurationError when one cannot be."""
         for path in self.paths.own_files():
             check_plain(path)
+
+
+def agreed_policy(recorded: int | None, named: int | None, owned: frozenset[int] | None) -> BucketPolicy:
+    """By the number that the deployment has recorded, else the named one; ConfigurationError when they differ.
+
+    Also when a bucket of `owned` is out of its range.
+    """
+    policy = BucketPolicy(named or recorded or DEFAULT_NUM_BUCKETS)
+    if recorded not in (None, policy.num_buckets):
+        raise ConfigurationError(
+            f"number of buckets: expected {recorded} as the deployment has recorded, got {policy.num_buckets}"
+        )
+    policy.check_owned(owned)
+    return policy
 
 
 def _check(key: Key, field_name: str, value: Any) -> None:

@@ -3,6 +3,7 @@
 They look at what they are given and hand over; nothing about tasks is decided here.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -10,13 +11,14 @@ import structlog
 
 from chong.store.alert import Alert, AlertChanges, Finding
 from chong.store.contract import Bell, TaskStore
+from chong.store.errors import StoreUnavailable
 from chong.store.view import as_json
 from chong.supervisor.advice import ADVICE, GRAVE
 from chong.supervisor.alert_hook import AlertHook
 from chong.supervisor.commands import CommandPoller
 from chong.supervisor.leases import LeaseKeeper
 from chong.supervisor.logbounds import GENERATION_LOG_MAX, LogBounds
-from chong.supervisor.loop import Loop
+from chong.supervisor.loop import Loop, Timer
 from chong.supervisor.monitor import Monitor
 from chong.supervisor.node import Node
 from chong.supervisor.outage import Outage
@@ -51,7 +53,9 @@ class Tickers:
         shared_holds: SharedHolds,
         log: structlog.typing.FilteringBoundLogger,
     ) -> None:
-        renewing = _Contact(loop, node.outage, Recurring(log, "renewal_failed", "renewal_back"))
+        renewing = _Renewals(
+            loop, node.outage, Recurring(log, "renewal_failed", "renewal_back"), every=settings.renewal
+        )
         polling = _Contact(loop, node.outage, Recurring(log, "poll_failed", "poll_back"))
         self.keeper = LeaseKeeper(
             store,
@@ -60,6 +64,7 @@ class Tickers:
             every=settings.renewal,
             ids=lambda: tasks.leased_ids,
             loop_turned_at=lambda: loop.turned_at,
+            on_begin=renewing.began,
             on_missing=lambda ids: loop.call(partial(node.leases_missing, ids)),
             on_error=renewing.failed,
             on_success=renewing.succeeded,
@@ -137,11 +142,50 @@ class _Contact:
 
     def _take(self, error: Exception | None) -> None:
         if error is None:
-            self._trouble.end()
+            self._trouble.end(**self._facts())
             self._outage.answered(self._trouble.event)
         else:
             self._trouble.again(error)
             self._outage.failed(self._trouble.event, error)
+
+    def _facts(self) -> dict[str, object]:
+        """What is special about a call that went well."""
+        return {}
+
+
+class _Renewals(_Contact):
+    """A renewal that has had no answer when the next one is due is told: somebody's lock may keep it until it fails.
+
+    That is no outage, for everybody else may have answers.
+    """
+
+    def __init__(self, loop: Loop, outage: Outage, trouble: Recurring, *, every: float) -> None:
+        super().__init__(loop, outage, trouble)
+        self._every = every
+        self._began_at = 0.0
+        self._late: Timer | None = None
+
+    def began(self) -> None:
+        self._loop.call(partial(self._watch, time.monotonic()))
+
+    def _watch(self, began_at: float) -> None:
+        self._began_at = began_at
+        self._late = self._loop.later(self._every, self._tell_late)
+
+    def _tell_late(self) -> None:
+        self._trouble.again(StoreUnavailable(f"a renewal has had no answer for {self._waited():g} s"))
+        self._late = self._loop.later(self._every, self._tell_late)
+
+    def _take(self, error: Exception | None) -> None:
+        if self._late is not None:
+            self._late.cancel()
+        super()._take(error)
+
+    def _facts(self) -> dict[str, object]:
+        return {"seconds": self._waited()}
+
+    def _waited(self) -> float:
+        return round(time.monotonic() - self._began_at, 1)
 
 
 def _listen(bell: Bell, on_ring: Callable[[], None]) -> float:

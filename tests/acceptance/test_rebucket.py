@@ -57,6 +57,15 @@ def is_frozen_at_rest(node: Supervised, address: str) -> bool:
     return found is None
 
 
+def check_told_in_one_line(node: Supervised) -> None:
+    """The supervisor ends as a start that is refused does, and not as by an error of chong."""
+    assert node.supervisor.wait(60) == 2
+    said = "number of buckets: expected 96 since a rebucket, got 64"
+    assert [event["error"] for event in node.events("term_refused")] == [said]
+    assert [line for line in node.log().splitlines() if not line.startswith("{")] == [f"chong-supervisor: {said}"]
+    assert node.events("main_loop_failed") == []
+
+
 def test_a_node_that_was_cut_off_ends_when_it_learns_of_it(fleet: Enter, outside: Supervised):
     """It was taken for dead, and counts by the old number; it does not come back until it is given the new one."""
     node = fleet(*named(64, "0-31"))
@@ -68,8 +77,7 @@ def test_a_node_that_was_cut_off_ends_when_it_learns_of_it(fleet: Enter, outside
     assert done.code == 0, done.err
     for pid in (forkserver, node.supervisor.pid):
         os.kill(pid, signal.SIGCONT)
-    assert node.supervisor.wait(60) == 2
-    assert "expected 96 since a rebucket, got 64" in node.log()
+    check_told_in_one_line(node)
     assert outside.store.declarations() == []
     node.start(*named(96, "0-31"))
     key = next(key for key in map(str, range(999)) if NEW.bucket_of(key) < 32)
@@ -88,8 +96,7 @@ def test_what_a_cut_off_node_accepts_by_the_old_number_gets_its_bucket_by_the_ne
     os.kill(node.supervisor.pid, signal.SIGCONT)
     with contextlib.suppress(ChongError, OSError):
         node.submit("noop", key=MOVES)  # its answer is lost with the node
-    assert node.supervisor.wait(60) == 2
-    assert "expected 96 since a rebucket, got 64" in node.log()
+    check_told_in_one_line(node)
     assert outside.store.query(TaskQuery()) == []
     node.start(*named(96, "0-95"))
     (task,) = wait_until(lambda: outside.store.query(TaskQuery()), "what was accepted")

@@ -161,3 +161,45 @@ class TestCheck:
             answer = self.check(place, "--db", str(place.root / path))
             assert (answer.code, answer.err.count("\n")) == (2, 1)
             assert said in answer.err
+
+    def test_another_living_node_of_its_name_is_refused(self, place: Supervised):
+        """As a start would be, with another state directory on the same store; nothing is made there."""
+        place.start()
+        other = place.root / "other"
+        answer = place.refuse(
+            "--check", "--state-dir", str(other), "--node", "node-a", "--db", str(place.paths.default_store)
+        )
+        assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
+        assert "node 'node-a': expected a name of its own, another state directory uses it" in answer.err
+        assert not other.exists()
+
+    def test_buckets_that_a_living_node_declares_too_are_told(self, place: Supervised):
+        """A start would only warn, so it is still fine."""
+        place.start("--owned-buckets", "0-31")
+        answer = place.refuse(
+            "--check", "--state-dir", str(place.root / "b"), "--node", "node-b", "--owned-buckets", "30-40",
+            "--db", str(place.paths.default_store),
+        )  # fmt: skip
+        assert (answer.code, answer.err) == (0, "")
+        assert "; node node-a is live and declares buckets 30-31, too; " in answer.out
+
+    def test_a_directory_within_its_own_that_is_a_file_is_refused(self, place: Supervised):
+        """Each of those that a start makes."""
+        place.state.mkdir(mode=0o700)
+        for directory in (path for path in place.paths.own_directories() if path != place.state):
+            directory.write_text("")
+            answer = self.check(place)
+            assert (answer.code, answer.err) == (
+                2,
+                f"chong-supervisor: {directory}: expected a directory, it is a file\n",
+            )
+            directory.unlink()
+
+    def test_holds_that_cannot_be_read_are_told(self, place: Supervised):
+        """A start would hold everything; the file stays as it is."""
+        place.state.mkdir(mode=0o700)
+        place.paths.holds.write_text("{")
+        answer = self.check(place)
+        assert (answer.code, answer.err) == (0, "")
+        assert f"; {place.paths.holds} cannot be read, so every task will be held; " in answer.out
+        assert place.paths.holds.read_text() == "{"
