@@ -181,7 +181,8 @@ def both(one: Server, other: Server) -> str:
 
 
 @contextmanager
-def frozen(pids: list[int]) -> Iterator[None]:
+def suspended(pids: list[int]) -> Iterator[None]:
+    """As a machine that hangs: their connections stay, and nobody answers."""
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     try:

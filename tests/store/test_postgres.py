@@ -15,7 +15,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from pg_server import Databases, Server, frozen, url_of
+from pg_server import Databases, suspended, url_of
 from psycopg import conninfo
 
 from chong.store.errors import ConfigurationError, Refused, StoreError, StoreUnavailable
@@ -55,13 +55,6 @@ TO_SCHEMA_4 = (
 def store(database: str) -> Iterator[PostgresTaskStore]:
     with PostgresTaskStore(database, deadline=DEADLINE) as store:
         yield store
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    """One that may be stopped, frozen and killed."""
-    with Server() as server:
-        yield server
 
 
 def backends(database: str) -> list[int]:
@@ -122,7 +115,7 @@ class TestConnections:
     def test_a_frozen_backend_is_given_up(self, store, database):
         """It keeps none of the server's own time-outs."""
         task = stored_queued(store)
-        with frozen(backends(database)):
+        with suspended(backends(database)):
             begun = time.monotonic()
             with pytest.raises(StoreUnavailable):
                 store.get(task.id)
@@ -467,10 +460,10 @@ class TestTables:
         finally:
             databases.drop(name)
 
-    @pytest.mark.parametrize("standing", ["empty", "older"])
-    def test_several_supervisors_may_start_at_once(self, databases: Databases, standing: str):
+    @pytest.mark.parametrize("tables", ["empty", "older"])
+    def test_several_supervisors_may_start_at_once(self, databases: Databases, tables: str):
         """One makes or upgrades the tables, the others find them."""
-        name = databases.new("template1" if standing == "empty" else None)
+        name = databases.new("template1" if tables == "empty" else None)
         faults: list[BaseException] = []
 
         def start() -> None:
@@ -480,7 +473,7 @@ class TestTables:
                 faults.append(fault)
 
         try:
-            if standing == "older":
+            if tables == "older":
                 databases.execute(*TO_SCHEMA_4, database=name)
             threads = [threading.Thread(target=start) for _ in range(6)]
             for thread in threads:
