@@ -190,7 +190,7 @@ class TestPlans:
         [
             ("get", "t", "sqlite_autoindex_tasks_1"),
             ("find", "tasks", "tasks_by_tail"),
-            ("save_standing", "t", "sqlite_autoindex_tasks_1"),
+            ("save_stored", "t", "sqlite_autoindex_tasks_1"),
             ("save_holder", "tasks", "tasks_unique_key"),
             ("stats_buckets", "tasks", "tasks_by_bucket"),
             ("prunable", "tasks", "tasks_ended"),
