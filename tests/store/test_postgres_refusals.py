@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import psycopg
 import pytest
-from pg_server import Server
+from pg_server import Server, execute
 
 from chong.store.errors import ConfigurationError, Refused, RightsMissing, StoreUnavailable
 from chong.store.open import check_address, open_store
@@ -46,12 +46,6 @@ def guarded() -> Iterator[Server]:
         (server.data / "pg_hba.conf").write_text(HBA.replace("postgres,", "postgres,closed,"))
         server.restart()
         yield server
-
-
-def execute(address: str, *statements: str) -> None:
-    with psycopg.connect(address, autocommit=True) as connection:
-        for statement in statements:
-            connection.execute(statement)
 
 
 def address_of(server: Server, user: str, database: str, password: str = SECRET, options: str = "") -> str:

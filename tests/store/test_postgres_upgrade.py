@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from pg_server import Databases
+from pg_server import Databases, execute
 from psycopg.rows import dict_row
 
 from chong.store import postgres_schema
@@ -64,10 +64,10 @@ def store(older: str) -> Iterator[PostgresTaskStore]:
         yield store
 
 
-def execute(address: str, statement: str) -> list[Any]:
-    with psycopg.connect(address, autocommit=True) as connection:
-        cursor = connection.execute(statement.encode())
-        return cursor.fetchall() if cursor.description else []
+def versions(address: str) -> Any:
+    """The schema of these tables, and the oldest code that may use them."""
+    with psycopg.connect(address) as connection:
+        return connection.execute("SELECT schema_version, oldest_code FROM deployment").fetchone()
 
 
 def get(store: PostgresTaskStore, task: str) -> Any:
@@ -80,7 +80,7 @@ def test_who_only_looks_waits_for_the_upgrade(older: str, version: int):
     """In one line; and the tables stay as they are."""
     with pytest.raises(TablesMissing, match=f"has schema {version}, this code needs {SCHEMA_VERSION}: run `chong mig"):
         PostgresTaskStore(older, create=False)
-    assert execute(older, "SELECT schema_version, oldest_code FROM deployment") == [(version, 1)]
+    assert versions(older) == (version, 1)
 
 
 def test_every_task_is_read_as_it_was_written(store: PostgresTaskStore):
@@ -178,4 +178,4 @@ def test_code_that_would_misread_the_leases_is_refused(store: PostgresTaskStore,
         said = f"has schema {SCHEMA_VERSION}, for code that knows schema {NEEDED} or newer; this one knows {known}"
         assert said in str(refused.value)
         assert "\n" not in str(refused.value)
-    assert execute(older, "SELECT schema_version, oldest_code FROM deployment") == [(SCHEMA_VERSION, NEEDED)]
+    assert versions(older) == (SCHEMA_VERSION, NEEDED)

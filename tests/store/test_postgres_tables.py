@@ -1,0 +1,123 @@
+"""The tables of a PostgreSQL store: made, upgraded, and refused where they are too new or somebody else's."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from pg_server import Databases, execute
+from postgres_refusal import refusal
+
+from chong.store.postgres import PostgresTaskStore
+from chong.store.postgres_schema import NEEDED
+from chong.store.schema import SCHEMA_VERSION
+from chong.store.specimens import TERM, TTL, read, request, stored_run
+
+DEADLINE = 1.0
+LIMIT = 20.0
+TO_SCHEMA_4 = (
+    "DROP TABLE rebucketings, renewals",
+    "DROP INDEX leases_by_term",
+    "ALTER TABLE leases DROP COLUMN follows",
+    "ALTER TABLE commands DROP COLUMN stored_at",
+    "UPDATE deployment SET schema_version = 4, oldest_code = 1",
+)
+
+
+@pytest.fixture
+def store(database: str) -> Iterator[PostgresTaskStore]:
+    with PostgresTaskStore(database, deadline=DEADLINE) as store:
+        yield store
+
+
+class TestTables:
+    def test_an_empty_database_is_refused_to_those_who_only_look(self, databases: Databases):
+        """And left empty."""
+        name = databases.new("template1")
+        try:
+            assert "has no tables of chong: run `chong migrate`" in refusal(databases.of(name), create=False)
+            assert "has no tables of chong" in refusal(databases.of(name), create=False)
+        finally:
+            databases.drop(name)
+
+    @pytest.mark.parametrize("tables", ["empty", "older"])
+    def test_several_supervisors_may_start_at_once(self, databases: Databases, tables: str):
+        """One makes or upgrades the tables, the others find them."""
+        name = databases.new("template1" if tables == "empty" else None)
+        faults: list[BaseException] = []
+
+        def start() -> None:
+            try:
+                PostgresTaskStore(databases.of(name), deadline=LIMIT).close()
+            except BaseException as fault:
+                faults.append(fault)
+
+        try:
+            if tables == "older":
+                databases.execute(*TO_SCHEMA_4, database=name)
+            threads = [threading.Thread(target=start) for _ in range(6)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(LIMIT)
+            assert faults == []
+            with PostgresTaskStore(databases.of(name), create=False) as store:
+                stored_run(store)
+        finally:
+            databases.drop(name)
+
+    def test_older_tables_get_what_is_new(self, store, database):
+        """By whoever may make tables; who only looks is told to wait for that, and the tasks stay as they were."""
+        run = read(store, stored_run(store))
+        store.submit_command(request(1, run))
+        execute(database, *TO_SCHEMA_4)
+        assert f"has schema 4, this code needs {SCHEMA_VERSION}: run `chong migrate`" in refusal(database, create=False)
+        for number in (1, 2):
+            with PostgresTaskStore(database) as upgraded:
+                assert read(upgraded, run) == run
+                assert upgraded.rebucketings() == []
+                assert upgraded.renew(TERM, [run.id], TTL) == set()
+                assert [lease.renewals for lease in upgraded.leases()] == [number]
+                assert upgraded.commands(run.id) == [request(1, run)]
+                assert upgraded.deployment().schema_version == SCHEMA_VERSION
+            run = read(store, run)
+
+    def test_code_that_would_misread_the_tables_is_refused(self, store, database):
+        """To code of schema 5 each lease that has been renewed is past."""
+        assert store.deployment().oldest_code == NEEDED
+
+    def test_an_upgrade_leaves_what_newer_code_has_said(self, store, database):
+        """Code that is too old for the tables is refused after it, as before it."""
+        execute(database, *TO_SCHEMA_4, "UPDATE deployment SET oldest_code = 900")
+        assert "for code that knows schema 900 or newer" in refusal(database)
+
+    def test_tables_for_newer_code_are_refused(self, database):
+        """Reading them wrongly would be worse."""
+        execute(database, "UPDATE deployment SET schema_version = 900, oldest_code = 900")
+        assert "has schema 900" in refusal(database)
+
+    def test_a_table_of_somebody_elses_with_a_later_name_is_told(self, databases: Databases):
+        """Not taken for the work of another process that was faster."""
+        name = databases.new("template1")
+        try:
+            execute(databases.of(name), "CREATE TABLE renewals (x integer)")
+            assert "got other tables" in refusal(databases.of(name))
+        finally:
+            databases.drop(name)
+
+    @pytest.mark.parametrize(
+        "table",
+        [
+            "tasks (mine text)",
+            "deployment (mine text)",
+            "deployment AS SELECT 'blue' AS schema_version, 1 AS oldest_code",
+            "deployment AS SELECT NULL::integer AS schema_version, 1 AS oldest_code",
+        ],
+    )
+    def test_somebody_elses_tables_are_left_alone(self, databases: Databases, table: str):
+        """A table of one of our names is no store of ours."""
+        name = databases.new("template1")
+        try:
+            databases.execute(f"CREATE TABLE {table}", database=name)
+            assert "got other tables" in refusal(databases.of(name))
+        finally:
+            databases.drop(name)
