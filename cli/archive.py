@@ -16,12 +16,14 @@ class Archive:
     """Made with its first tasks; what already exists is never touched.
 
     It ends with a whole task at every moment but that of a write: what could not be written to its end is cut off
-    again. A compressed one is a sequence of gzip members, as `zcat` and Python's gzip read it.
+    again. Nothing before its end is ever written over. A compressed one is a sequence of gzip members, as `zcat` and
+    Python's gzip read it.
     """
 
     def __init__(self, path: Path) -> None:
-        if os.path.lexists(path):
-            raise ConfigurationError(f"--archive: expected a name that is free, {path} exists and is not overwritten")
+        _check_free(path)
+        self._kept = path.with_stem(f"{path.stem}.kept")
+        _check_free(self._kept)
         if not os.access(path.absolute().parent, os.W_OK | os.X_OK):
             # Now: without old tasks nobody would hear of it, until there are some.
             raise ConfigurationError(f"--archive: expected a directory that can be written to, got {path.parent}")
@@ -42,23 +44,27 @@ class Archive:
     def keep(self, records: Sequence[TaskRecord]) -> None:
         """Of those that were added last only these stay: who has removed the others has archived them, or will.
 
-        These are written behind them first: at no moment is one missing, whatever dies.
+        These stand in a file beside it as long as they are not in it: at no moment is one missing, whatever dies.
         """
         with self._refusing():
-            end = self._batch
-            if records:
-                data = self._packed(records)
-                self._append(data)
-                _write(self._descriptor, data, at=self._batch)
-                end += len(data)
-            self._cut(end)
+            if not records:
+                self._cut(self._batch)
+                return
+            data = self._packed(records)
+            _write_new(self._kept, data)
+            self._cut(self._batch)
+            self._append(data)
+            self._kept.unlink()
 
     @contextmanager
     def _refusing(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            raise Refused(f"archive {self._path}: {error.strerror}; what is not in it stays in the store") from error
+            where = f"it or in {self._kept}" if self._kept.exists() else "it"
+            raise Refused(
+                f"archive {self._path}: {error.strerror}; what is not in {where} stays in the store"
+            ) from error
 
     def _packed(self, records: Sequence[TaskRecord]) -> bytes:
         lines = "".join(json.dumps(as_json(record), separators=(",", ":")) + "\n" for record in records).encode()
@@ -71,8 +77,7 @@ class Archive:
 
     def _open(self) -> None:
         if self._descriptor < 0:
-            self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            _sync_directory(self._path.parent)
+            self._descriptor = _make(self._path)
 
     def _append(self, data: bytes) -> None:
         try:
@@ -86,6 +91,29 @@ class Archive:
         os.ftruncate(self._descriptor, size)
         os.fsync(self._descriptor)
         self._size = size
+
+
+def _check_free(path: Path) -> None:
+    if os.path.lexists(path):
+        raise ConfigurationError(f"--archive: expected a name that is free, {path} exists and is not overwritten")
+
+
+def _write_new(path: Path, data: bytes) -> None:
+    """Whole and on the disk, or not there."""
+    descriptor = _make(path)
+    try:
+        _write(descriptor, data, at=0)
+    except BaseException:
+        path.unlink()
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def _make(path: Path) -> int:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    _sync_directory(path.parent)
+    return descriptor
 
 
 def _write(descriptor: int, data: bytes, *, at: int) -> None:

@@ -4,7 +4,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, TextIO
+from typing import Any
 
 from chong.cli.render import UNLIMITED, Cell, Column, json_text, table
 
@@ -14,9 +14,8 @@ def screen_width() -> int:
     return shutil.get_terminal_size((0, 0)).columns or UNLIMITED
 
 
-def shows_colour(stream: TextIO | None = None) -> bool:
-    stream = stream or sys.stdout
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+def shows_colour() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def print_lines(lines: Iterable[str]) -> None:

@@ -60,7 +60,7 @@ def hold_targets(
             check_text(what, name, limit)
     with reach(call) as reached:
         check_buckets(reached.policy, buckets)
-        had = standing(reached.store)
+        had = holds_by_target(reached.store)
         _check_known(reached.store, targets, had)
         freed = freed_by(reached.store.survey(still=timedelta(0)), targets) if change.undo else {}
         for scope, target in targets:
@@ -70,13 +70,13 @@ def hold_targets(
                 hold = SharedHold(scope=scope, target=target, by=change.by, reason=change.reason)
                 revision = reached.store.place_hold(hold)
         unheard = _await(reached.store, targets, revision, change.timeout)
-        now = standing(reached.store)
+        now = holds_by_target(reached.store)
     for each in targets:
         _tell(change, each, had.get(each), now.get(each), unheard, freed.get(each, 0))
     return Exit.REFUSED if unheard and change.timeout is not None else Exit.DONE
 
 
-def standing(store: TaskStore) -> dict[Target, SharedHold]:
+def holds_by_target(store: TaskStore) -> dict[Target, SharedHold]:
     return {(hold.scope, hold.target): hold for hold in store.holds().holds}
 
 

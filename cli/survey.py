@@ -14,7 +14,7 @@ from chong.cli.option import json_option
 from chong.cli.reach import reach
 from chong.cli.render import Cell, Column
 from chong.cli.screen import print_json, print_table, remark
-from chong.cli.shared_hold import remark_stranger, standing
+from chong.cli.shared_hold import holds_by_target, remark_stranger
 from chong.cli.taskrow import status_cell
 from chong.cli.times import span, stamp, utc_now
 from chong.store.buckets import format_buckets
@@ -144,7 +144,7 @@ def nodes(call: Invocation, *, as_json: bool) -> None:
         declared = reached.store.declarations()
         changes = reached.store.rebucketings()
         dropped = dropped_of(found, declared, changes[0].at if changes else None)
-        held = standing(reached.store)
+        held = holds_by_target(reached.store)
     holds = {node.node: _text(held.get((HoldScope.NODE, node.node))) for node in found}
     if as_json:
         return print_json(
@@ -207,7 +207,7 @@ def tasks(call: Invocation, *, node: str | None, as_json: bool) -> None:
     """
     with reach(call) as reached:
         entries = reached.store.catalogue(node)
-        held = standing(reached.store)
+        held = holds_by_target(reached.store)
         if not entries and node is not None:
             remark_stranger(reached.store, node)
     entries = [replace(entry, hold=entry.hold or _hold_on(entry, held)) for entry in entries]

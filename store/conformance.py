@@ -8,9 +8,12 @@ class TestMyStore(StoreContract):
 """
 
 from chong.store.conformance_alerts import AlertRules, SurveyRules
+from chong.store.conformance_batches import BatchRules
+from chong.store.conformance_commands import CommandRules
 from chong.store.conformance_holds import ForgetRules, HoldRules
-from chong.store.conformance_leases import CommandRules, LeaseRules
+from chong.store.conformance_leases import LeaseRules
 from chong.store.conformance_looks import NodeRules, QueryRules
+from chong.store.conformance_owners import OwnerRules
 from chong.store.conformance_pruning import PruneRules
 from chong.store.conformance_rebucketing import RebucketRules
 from chong.store.conformance_saves import SaveRules
@@ -18,7 +21,9 @@ from chong.store.conformance_saves import SaveRules
 
 class StoreContract(
     SaveRules,
+    BatchRules,
     LeaseRules,
+    OwnerRules,
     CommandRules,
     QueryRules,
     PruneRules,

@@ -12,19 +12,19 @@ from chong.store.sqlite_session import Session
 from chong.store.sqlite_tables import SqliteTables
 from chong.store.table_calls import Clock
 
+CLOSE_SECONDS = 5.0
+"""For so long calls under way are waited for."""
+
 
 class InMemoryTaskStore(SqliteTables):
     """A whole store in memory, for one process."""
 
-    def __init__(
-        self, clock: Clock | None = None, *, deadline: float = 5.0, on_unreadable: OnUnreadable = refuse
-    ) -> None:
+    def __init__(self, clock: Clock | None = None, *, on_unreadable: OnUnreadable = refuse) -> None:
         super().__init__(clock, on_unreadable)
-        self._deadline = deadline
         self._only = Session("in memory", _connect)
 
     def close(self) -> None:
-        self._only.end(self._deadline)
+        self._only.end(CLOSE_SECONDS)
 
     def _session(self) -> Session:
         return self._only

@@ -108,10 +108,10 @@ class NodeTables(TableCalls):
         said = {"node": node, "event_id": event_id, "actor": actor, "reason": reason, "lost": Status.LOST.value}
         with self._changing_holds() as db:
             now = {"now": self._now()}
-            standing = db.execute(self._queries["forget_node_standing"], {"node": node} | now).fetchone()
-            if standing is None:
+            found = db.execute(self._queries["forget_node_is_live"], {"node": node} | now).fetchone()
+            if found is None:
                 raise Refused(f"no node is called {node!r}")
-            if standing["is_live"]:
+            if found["is_live"]:
                 raise Refused(f"node {node} is live: only one that is gone can be forgotten")
             waiting = db.execute(self._queries["forget_node_waiting"], {"node": node, "limit": limit}).fetchall()
             ids = [row["id"] for row in waiting]

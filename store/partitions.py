@@ -72,15 +72,15 @@ def keep_months(connection: Connection, now: datetime | None = None) -> None:
     that is not dropped costs nothing.
     """
     now = now or connection.execute(_QUERIES["now"]).fetchall()[0]["now"]
-    standing = [row["name"] for row in connection.execute(_QUERIES["standing"])]
+    parts = [row["name"] for row in connection.execute(_QUERIES["parts"])]
     refused: list[errors.LockNotAvailable] = []
     for month in months_ahead(now):
-        if month.table not in standing:
+        if month.table not in parts:
             try:
                 _make(connection, month)
             except errors.LockNotAvailable as error:
                 refused.append(error)
-    for table in standing:
+    for table in parts:
         past = month_of(table)
         if past is not None and past < Month.of(now):
             # Another supervisor was faster; or a long reader is there, and the month stays for the next upkeep.

@@ -91,7 +91,7 @@ class SaveBatch:
         task = save.snapshot.id
         try:
             with self._reading() as db:
-                row = db.execute(self._queries["save_standing"], {"ids": [task]}).fetchone()
+                row = db.execute(self._queries["save_stored"], {"ids": [task]}).fetchone()
                 if is_in_place(db, self._dialect, save, row):
                     return None
                 recorded = sole_row(db.execute(self._queries["deployment"], {}).fetchone())["num_buckets"]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from chong.store.buckets import BucketPolicy
-from chong.store.rebucketing import Progress, Rebucketing, check_standing
+from chong.store.rebucketing import Progress, Rebucketing, check_at_rest
 from chong.store.table_calls import Database, TableCalls
 
 _MOVED_AT_ONCE = 1000
@@ -47,7 +47,7 @@ class RebucketTables(TableCalls):
             return db.execute(self._queries[query], values).fetchall()
 
         counts = rows("rebucket_counts")[0]
-        before = check_standing(
+        before = check_at_rest(
             recorded=self._codec.deployment_from_rows(rows("deployment")).num_buckets,
             live=[row["node"] for row in rows("rebucket_live")],
             runs=counts["runs"],

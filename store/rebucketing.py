@@ -27,7 +27,7 @@ class Rebucketing:
     moved: int
 
 
-def check_standing(*, recorded: int | None, live: Sequence[str], runs: int, held: Sequence[str]) -> int:
+def check_at_rest(*, recorded: int | None, live: Sequence[str], runs: int, held: Sequence[str]) -> int:
     """The number as it stands; Refused where nodes, runs or holds still go by it.
 
     A node that is alive counts by its own number, drained or not. A hold names a bucket whose keys will lie elsewhere:

@@ -49,8 +49,8 @@ def upgrade(connection: sqlite3.Connection) -> None:
     # Columns first, indexes may need them. Looked at inside: several processes may do so at once.
     connection.execute("BEGIN IMMEDIATE")
     for table, column, kind in ADDED:
-        standing = {row["name"] for row in connection.execute(f"PRAGMA table_info({table})")}
-        if standing and column not in standing:  # a table that is new has all of its columns from the script
+        columns = {row["name"] for row in connection.execute(f"PRAGMA table_info({table})")}
+        if columns and column not in columns:  # a table that is new has all of its columns from the script
             connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
     connection.execute("COMMIT")
     # Whoever dies here leaves a database that the next one brings up to date.

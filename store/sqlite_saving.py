@@ -44,8 +44,8 @@ class SaveBatch:
 
     def _verdicts(self, saves: Sequence[Save]) -> dict[str, Verdict]:
         ids = self._array(save.snapshot.id for save in saves)
-        standing = {row["id"]: row for row in self._run("save_standing", {"ids": ids})}
-        return {save.snapshot.id: self._verdict(save, standing.get(save.snapshot.id)) for save in saves}
+        stored = {row["id"]: row for row in self._run("save_stored", {"ids": ids})}
+        return {save.snapshot.id: self._verdict(save, stored.get(save.snapshot.id)) for save in saves}
 
     def _verdict(self, save: Save, row: Row | None) -> Verdict:
         self._db.execute("SAVEPOINT save")

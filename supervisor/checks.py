@@ -233,7 +233,7 @@ def _configured(scope: Scope) -> Iterator[Finding]:
     declared: defaultdict[str, set[int]] = defaultdict(set)
     for claim in scope.survey.declarations:
         declared[claim.node].add(claim.bucket)
-    outdated = {share.number_place: share for share in scope.configured.values() if _is_outdated(share, number)}
+    outdated = {share.number_origin: share for share in scope.configured.values() if _is_outdated(share, number)}
     for place, share in outdated.items():
         advice = (
             f"set num_buckets = {number} and each node's owned_buckets there, on every machine, then start the nodes"
@@ -268,14 +268,14 @@ def _compared(scope: Scope, name: str, share: Share, declared: Collection[int]) 
     elif node is None:
         if _is_first_start(scope):
             return
-        gone = f"take {name} out of chong.toml ({share.place}), on every machine, give its buckets away, and {_READ}"
+        gone = f"take {name} out of chong.toml ({share.origin}), on every machine, give its buckets away, and {_READ}"
         detail = "named in chong.toml, and not known here: it has never been started, or was forgotten"
         yield Finding(Kind.CONFIG, f"unknown node {name}", detail, f"start it; if it is gone for good, {gone}")
     elif not (declared or node.is_live):
         return  # a rebucket drops what was declared, and the node says it anew when it starts
     elif _owned(share.owned, number) != _owned(declared, number):
         said = f"{_told(share.owned, number)} by chong.toml, {_told(declared, number)} by its own declaration"
-        advice = f"correct {share.place} on every machine, and restart {name} and whoever has read another one"
+        advice = f"correct {share.origin} on every machine, and restart {name} and whoever has read another one"
         yield Finding(Kind.CONFIG, f"buckets of node {name}", f"owns {said}", advice)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from chong.store.errors import ConfigurationError
+from chong.store.few import few
 from chong.supervisor.configfile import ConfigFile, load
 from chong.supervisor.identity import read_identity
 from chong.supervisor.keys import CONFIG, KEYS, Key
@@ -18,7 +19,7 @@ from chong.worker.nearest import nearest
 DEFAULT = "default"
 HOST = "the host's name"
 _RELATIVE = re.compile(r"(?:sqlite:///)?(?![A-Za-z][A-Za-z0-9+.-]*:|/)")
-_SHOWN = 20
+NODES_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +146,7 @@ def configured(options: Mapping[str, Any], environ: Mapping[str, str] | None = N
 
 def listed(nodes: Collection[str]) -> str:
     """Names in their order, as many as one line bears."""
-    more = f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
-    return f"{', '.join(sorted(nodes)[:_SHOWN])}{more}"
+    return few(sorted(nodes), NODES_SHOWN)
 
 
 def _stranger(file: ConfigFile, found: Found) -> str:

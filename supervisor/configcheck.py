@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 
 from chong.store.buckets import DEFAULT_NUM_BUCKETS, BucketPolicy, format_ranges
 from chong.store.errors import ConfigurationError
+from chong.store.few import few
 from chong.store.open import check_address
-from chong.supervisor.config import Config, Found, read
+from chong.supervisor.config import NODES_SHOWN, Config, Found, read
 from chong.supervisor.configfile import ConfigFile
 from chong.supervisor.keys import FIELDS, KEYS
 from chong.supervisor.kinds import read_ranges, told
 from chong.supervisor.oneline import without_secret
 from chong.supervisor.settings import Settings
 
-SHOWN = 20
 """So many nodes are named in one line."""
 MOST = 100
 """So many lines say enough of one file."""
@@ -64,8 +64,7 @@ class FileCheck:
         for owners, ranges in self._ranges_by_owners().items():
             which = f"{self._file.path}: buckets {format_ranges(ranges)} of {self._number}"
             if owners:
-                more = f" and {len(owners) - SHOWN} more" if len(owners) > SHOWN else ""
-                yield f"{which} belong to {', '.join(owners[:SHOWN])}{more}: expected one node each"
+                yield f"{which} belong to {few(owners, NODES_SHOWN)}: expected one node each"
             else:
                 yield f"{which} belong to no node" + (
                     "" if self._numbers != {None} else f"; num_buckets is not named, {self._number} is the default"
@@ -88,7 +87,7 @@ class FileCheck:
         named = self._top.values.get("node")
         if self._nodes and named is not None and named not in self._nodes:
             known = ", ".join(sorted(self._nodes)[:MOST])
-            yield f"{self._file.place('node')}: expected one of the nodes {known}, got {told(named)}"
+            yield f"{self._file.origin('node')}: expected one of the nodes {known}, got {told(named)}"
 
     @cached_property
     def _numbers(self) -> set[int | None]:

@@ -54,10 +54,10 @@ class ConfigFile:
         """Where a key's value stands, and the value; a node's share goes before the top."""
         share = None if node is None else self.nodes.get(node)
         if isinstance(share, dict) and name in share:
-            return self.place(name, node), share[name]
-        return (self.place(name), self.top[name]) if name in self.top else None
+            return self.origin(name, node), share[name]
+        return (self.origin(name), self.top[name]) if name in self.top else None
 
-    def place(self, name: str, node: str | None = None) -> str:
+    def origin(self, name: str, node: str | None = None) -> str:
         """A key as an error names it: file, line where that is certain, and table."""
         line = self.lines.get(("" if node is None else f"nodes.{node}", name))
         where = f"{self.path}:{line}" if line else str(self.path)
@@ -67,11 +67,11 @@ class ConfigFile:
         """Words that are no keys, and tables that are none."""
         for name in self.top:
             if name == "nodes":
-                yield f"{self.place(name)}: expected tables like [nodes.NAME], got {told(self.top[name])}"
+                yield f"{self.origin(name)}: expected tables like [nodes.NAME], got {told(self.top[name])}"
             elif isinstance(self.top[name], dict) and (name not in KEYS or nearest(name, ["nodes"])):
-                yield f"{self.place(name)}: {_unknown_table(name)}"
+                yield f"{self.origin(name)}: {_unknown_table(name)}"
             elif name not in KEYS:
-                yield f"{self.place(name)}: {unknown(name)}"
+                yield f"{self.origin(name)}: {unknown(name)}"
         for node, share in self.nodes.items():
             yield from self._share_faults(node, share)
 
@@ -86,11 +86,11 @@ class ConfigFile:
             return
         for name in share:
             if name == "node":
-                yield f"{self.place(name, node)}: expected no name in here, the table has it"
+                yield f"{self.origin(name, node)}: expected no name in here, the table has it"
             elif name not in KEYS and isinstance(share[name], dict):
-                yield f"{self.place(name, node)}: expected a key, got a table; {_quoted(node, name, share[name])}"
+                yield f"{self.origin(name, node)}: expected a key, got a table; {_quoted(node, name, share[name])}"
             elif name not in KEYS:
-                yield f"{self.place(name, node)}: {unknown(name)}"
+                yield f"{self.origin(name, node)}: {unknown(name)}"
 
 
 def load(path: Path) -> ConfigFile:
@@ -183,7 +183,7 @@ def _lines_of(text: str) -> dict[tuple[str, str], int]:
             table = re.sub("[\"']", "", header[1])
             lines.setdefault(("", table.partition(".")[0]), number)
         elif assignment:
-            place = (table, assignment[1])
-            doubtful.update({place} & lines.keys())  # one of them lies within a text
-            lines[place] = number
-    return {place: number for place, number in lines.items() if place not in doubtful}
+            key = (table, assignment[1])
+            doubtful.update({key} & lines.keys())  # one of them lies within a text
+            lines[key] = number
+    return {key: number for key, number in lines.items() if key not in doubtful}

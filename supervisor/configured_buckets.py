@@ -40,10 +40,10 @@ def _share(file: ConfigFile, node: str) -> Share:
     try:
         owned, number = config.find("owned_buckets"), config.find("num_buckets")
     except ConfigurationError as error:
-        return Share(fault=str(error), place=str(file.path))
+        return Share(fault=str(error), origin=str(file.path))
     return Share(
         owned=None if owned is None else owned.value,
         num_buckets=None if number is None else number.value,
-        place=f"{file.path}: nodes.{node}" if owned is None else owned.origin,
-        number_place=str(file.path) if number is None else number.origin,
+        origin=f"{file.path}: nodes.{node}" if owned is None else owned.origin,
+        number_origin=str(file.path) if number is None else number.origin,
     )

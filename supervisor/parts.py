@@ -62,10 +62,31 @@ class Parts:
             tasks=self.tasks,
             log=log,
         )
-        self.gatekeeper = self.node.gatekeeper = Gatekeeper(
+        self.gatekeeper = self.node.gatekeeper = self._make_gatekeeper(settings, term, intake, log)
+        self.firings = Firings(loop=loop, store=store, intake=intake, tasks=self.tasks, log=log)
+        self.processes = Processes(loop, settings, term, self.node)
+        self.courier = Courier(
+            loop, store, term, self.outbox, self.node, self.node.outage, num_buckets=self._num_buckets
+        )
+        self.shared_holds = self._make_shared_holds(settings, store, term, loop, log)
+        # Each of the three calls the others: the node is told of its parts once they exist.
+        self.tasks.processes = self.node.processes = self.processes
+        self.node.courier = intake.courier = self.firings.courier = self.courier
+        self.tickers = Tickers(
+            settings, store, term, loop, self.node, self.tasks, self.processes, self.shared_holds, log
+        )
+
+    def _num_buckets(self) -> int:
+        """As it stands: an adopted number replaces the one that the node began with."""
+        return self.node.admission.policy.num_buckets
+
+    def _make_gatekeeper(
+        self, settings: Settings, term: str, intake: Intake, log: structlog.typing.FilteringBoundLogger
+    ) -> Gatekeeper:
+        return Gatekeeper(
             node=settings.node,
             term=term,
-            holds=Holds(paths.holds),
+            holds=Holds(settings.paths.holds),
             queue=self.queue,
             tasks=self.tasks,
             intake=intake,
@@ -73,27 +94,18 @@ class Parts:
             crashes=settings.breaker_crashes,
             log=log,
         )
-        self.firings = Firings(loop=loop, store=store, intake=intake, tasks=self.tasks, log=log)
-        self.processes = Processes(loop, settings, term, self.node)
 
-        def num_buckets() -> int:
-            return self.node.admission.policy.num_buckets
-
-        self.courier = Courier(loop, store, term, self.outbox, self.node, self.node.outage, num_buckets=num_buckets)
-        self.shared_holds = SharedHolds(
+    def _make_shared_holds(
+        self, settings: Settings, store: TaskStore, term: str, loop: Loop, log: structlog.typing.FilteringBoundLogger
+    ) -> SharedHolds:
+        return SharedHolds(
             loop,
             store,
             self.courier,
             self.gatekeeper,
             node=settings.node,
             term=term,
-            num_buckets=num_buckets,
+            num_buckets=self._num_buckets,
             on_forgotten=self.node.register_again,
             log=log,
-        )
-        # Each of the three calls the others: the node is told of its parts once they exist.
-        self.tasks.processes = self.node.processes = self.processes
-        self.node.courier = intake.courier = self.firings.courier = self.courier
-        self.tickers = Tickers(
-            settings, store, term, loop, self.node, self.tasks, self.processes, self.shared_holds, log
         )

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 class Share:
     """`owned` is None for everything; `fault` says why that cannot be known.
 
-    num_buckets: the file's, None where it names none. place, number_place: where the two stand in it, for people.
+    num_buckets: the file's, None where it names none. origin, number_origin: where the two stand in it, for people.
     """
 
     owned: frozenset[int] | None = None
     num_buckets: int | None = None
-    place: str = "chong.toml"
-    number_place: str = "chong.toml"
+    origin: str = "chong.toml"
+    number_origin: str = "chong.toml"
     fault: str | None = None
 
 

@@ -12,8 +12,8 @@ Target = tuple[HoldScope, str]
 """What a hold in the store is of."""
 
 
-class Place(Protocol):
-    """Where a task stands, or many of them."""
+class Work(Protocol):
+    """A task, or many that have these in common."""
 
     @property
     def node(self) -> str: ...
@@ -35,10 +35,10 @@ class ShownHolds:
         every = {(hold.scope, hold.target): hold for hold in shared}
         self._shared = {target: hold.text for target, hold in every.items() if target not in without}
 
-    def on(self, place: Place) -> str | None:
+    def on(self, work: Work) -> str | None:
         """Who keeps what waits there from starting, and why: first by the node's own word, then by the store."""
-        own = (self._own.get((place.node, name)) for name in (place.name, EVERYTHING))
-        shared = (self._shared.get(target) for target in _targets_of(place))
+        own = (self._own.get((work.node, name)) for name in (work.name, EVERYTHING))
+        shared = (self._shared.get(target) for target in _targets_of(work))
         return next((text for text in (*own, *shared) if text), None)
 
 
@@ -53,6 +53,6 @@ def freed_by(survey: Survey, targets: Collection[Target]) -> dict[Target, int]:
     return freed
 
 
-def _targets_of(place: Place) -> tuple[Target, ...]:
+def _targets_of(work: Work) -> tuple[Target, ...]:
     """The widest first."""
-    return (HoldScope.NODE, place.node), (HoldScope.NAME, place.name), (HoldScope.BUCKET, str(place.bucket))
+    return (HoldScope.NODE, work.node), (HoldScope.NAME, work.name), (HoldScope.BUCKET, str(work.bucket))

@@ -60,28 +60,7 @@ class Tasks:
         """Told of a task whose back-off is over, which then is to be enqueued by the limits that count now."""
         self.on_move: Callable[[e.SaveState], None]
         """Told of each change of state that is about to be stored."""
-        self._performers: dict[type, Callable[[TaskState, Any], None]] = {
-            e.SaveState: self._save,
-            e.AddNote: self._note,
-            e.AnswerCommand: self._answer,
-            e.Beaten: self._beat,
-            e.Measured: self._measure,
-            e.Spawn: self._spawn,
-            e.SendGo: self._send_go,
-            e.SendDown: self._send_down,
-            e.ShutChannel: self._shut,
-            e.Signal: self._signal,
-            e.Freeze: self._freeze,
-            e.Thaw: self._thaw,
-            e.ForkserverStuck: self._forkserver_stuck,
-            e.Arm: self._arm,
-            e.Disarm: self._disarm,
-            e.Requeue: self._requeue,
-            e.LeaveQueue: self._leave_queue,
-            e.FreeSlot: self._free_slot,
-            e.Release: self._release,
-            e.Forget: self._forget,
-        }
+        self._performers = self._performers_by_kind()
 
     def __len__(self) -> int:
         return len(self._states)
@@ -174,6 +153,30 @@ class Tasks:
             self._dropping.end()
 
     # --- effects -------------------------------------------------------------------------------------------
+
+    def _performers_by_kind(self) -> dict[type, Callable[[TaskState, Any], None]]:
+        return {
+            e.SaveState: self._save,
+            e.AddNote: self._note,
+            e.AnswerCommand: self._answer,
+            e.Beaten: self._beat,
+            e.Measured: self._measure,
+            e.Spawn: self._spawn,
+            e.SendGo: self._send_go,
+            e.SendDown: self._send_down,
+            e.ShutChannel: self._shut,
+            e.Signal: self._signal,
+            e.Freeze: self._freeze,
+            e.Thaw: self._thaw,
+            e.ForkserverStuck: self._forkserver_stuck,
+            e.Arm: self._arm,
+            e.Disarm: self._disarm,
+            e.Requeue: self._requeue,
+            e.LeaveQueue: self._leave_queue,
+            e.FreeSlot: self._free_slot,
+            e.Release: self._release,
+            e.Forget: self._forget,
+        }
 
     def _perform(self, state: TaskState, effect: e.Effect) -> None:
         self._performers[type(effect)](state, effect)

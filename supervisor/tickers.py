@@ -31,6 +31,9 @@ from chong.supervisor.shared_holds import SharedHolds
 from chong.supervisor.tasks import Tasks
 from chong.supervisor.ticker import Ticker
 
+Act = Callable[[], float]
+"""What is done each time; it returns the seconds until the next one."""
+
 BELL_SECONDS = 1.0
 """For so long its thread may not notice that the node ends."""
 
@@ -53,15 +56,46 @@ class Tickers:
         shared_holds: SharedHolds,
         log: structlog.typing.FilteringBoundLogger,
     ) -> None:
-        renewing = _Renewals(
-            loop, node.outage, Recurring(log, "renewal_failed", "renewal_back"), every=settings.renewal
+        self._settings = settings
+        self._store = store
+        self._term = term
+        self._loop = loop
+        self._node = node
+        self._log = log
+        self.keeper = self._lease_keeper(tasks)
+        self.bounds = self._log_bounds(processes)
+        self.hook = AlertHook(
+            settings.alert_command, on_failure=lambda why: self._tell("alert_command_failed", why=why)
         )
-        polling = _Contact(loop, node.outage, Recurring(log, "poll_failed", "poll_back"))
-        self.keeper = LeaseKeeper(
-            store,
-            term,
-            ttl=settings.lease_seconds,
-            every=settings.renewal,
+        poller = self._command_poller(shared_holds)
+        acts = (
+            ("chong-leases", self.keeper.renew),
+            *(() if settings.only_one_task else self._looks()),
+            ("chong-sampler", self._sampler(tasks).sample),
+            *self._retentions(),
+        )
+        self.bounding = self._ticker("chong-log-bounds", self.bounds.look)
+        commands = self._ticker("chong-commands", poller.poll)
+        self.all = [*(self._ticker(name, act) for name, act in acts), commands]
+        if (bell := store.bell(settings.node)) is not None:
+            self.all.append(self._ticker("chong-bell", partial(_listen, bell, commands.nudge)))
+
+    def _ticker(self, name: str, act: Act) -> Ticker:
+        return Ticker(name, act, on_fault=self._loop.fail)
+
+    def _tell(self, event: str, **facts: object) -> None:
+        """As an error, in the loop's thread."""
+        self._loop.call(partial(self._log.error, event, **facts))
+
+    def _lease_keeper(self, tasks: Tasks) -> LeaseKeeper:
+        loop, node = self._loop, self._node
+        trouble = Recurring(self._log, "renewal_failed", "renewal_back")
+        renewing = _Renewals(loop, node.outage, trouble, every=self._settings.renewal)
+        return LeaseKeeper(
+            self._store,
+            self._term,
+            ttl=self._settings.lease_seconds,
+            every=self._settings.renewal,
             ids=lambda: tasks.leased_ids,
             loop_turned_at=lambda: loop.turned_at,
             on_begin=renewing.began,
@@ -69,61 +103,61 @@ class Tickers:
             on_error=renewing.failed,
             on_success=renewing.succeeded,
         )
-        poller = CommandPoller(
-            store,
-            settings.node,
-            term,
-            every=settings.poll_seconds,
+
+    def _command_poller(self, shared_holds: SharedHolds) -> CommandPoller:
+        loop, node = self._loop, self._node
+        polling = _Contact(loop, node.outage, Recurring(self._log, "poll_failed", "poll_back"))
+        return CommandPoller(
+            self._store,
+            self._settings.node,
+            self._term,
+            every=self._settings.poll_seconds,
             on_commands=lambda commands: loop.call(partial(node.commands, commands)),
             known=lambda: shared_holds.seen,
             on_holds=lambda found: loop.call(partial(shared_holds.take, found)),
             on_error=polling.failed,
             on_success=polling.succeeded,
-            on_unreadable=lambda fault: loop.call(partial(log.error, "command_unreadable", error=str(fault))),
+            on_unreadable=lambda fault: self._tell("command_unreadable", error=str(fault)),
         )
-        sampler = Sampler(
-            every=min(EVERY_SECONDS, settings.renewal),
+
+    def _sampler(self, tasks: Tasks) -> Sampler:
+        return Sampler(
+            every=min(EVERY_SECONDS, self._settings.renewal),
             pids=tasks.worker_pids,
-            on_usage=lambda usages: loop.call(partial(tasks.used, usages)),
+            on_usage=lambda usages: self._loop.call(partial(tasks.used, usages)),
         )
-        self.bounds = LogBounds(
+
+    def _log_bounds(self, processes: Processes) -> LogBounds:
+        return LogBounds(
             logs=lambda: processes.logs.growing() | dict.fromkeys(processes.generations.logs(), GENERATION_LOG_MAX),
             ended=processes.logs.ended,
-            on_trouble=lambda path, error: loop.call(
-                partial(log.error, "log_not_bounded", path=str(path), error=str(error))
-            ),
+            on_trouble=lambda path, error: self._tell("log_not_bounded", path=str(path), error=str(error)),
         )
-        self.hook = AlertHook(
-            settings.alert_command,
-            on_failure=lambda why: loop.call(partial(log.error, "alert_command_failed", why=why)),
-        )
+
+    def _looks(self) -> list[tuple[str, Act]]:
+        """For what is wrong with the deployment, and the calls of the operator's command that come of them."""
+        settings, log = self._settings, self._log
         monitor = Monitor(
-            store,
-            term,
+            self._store,
+            self._term,
             every=settings.alert_seconds,
             orphan_after=settings.orphan_after,
             configured=settings.configured,
-            on_changes=partial(tell_alerts, node=settings.node, hook=self.hook, loop=loop, log=log),
+            on_changes=partial(tell_alerts, node=settings.node, hook=self.hook, loop=self._loop, log=log),
             trouble=Recurring(log, "check_failed", "check_back"),
         )
-        acts = (
-            ("chong-leases", self.keeper.renew),
-            *(() if settings.only_one_task else (("chong-monitor", monitor.look), ("chong-alerts", self.hook.turn))),
-            ("chong-sampler", sampler.sample),
-            *retentions(
-                settings,
-                store,
-                on_pruned=lambda gone: loop.call(partial(log.info, "pruned", **gone)),
-                files=Recurring(log, "files_not_pruned", "files_pruned"),
-                tables=Recurring(log, "tables_not_kept_up", "tables_kept_up"),
-                rows=Recurring(log, "store_not_pruned", "store_pruned"),
-            ),
+        return [("chong-monitor", monitor.look), ("chong-alerts", self.hook.turn)]
+
+    def _retentions(self) -> list[tuple[str, Act]]:
+        log = self._log
+        return retentions(
+            self._settings,
+            self._store,
+            on_pruned=lambda gone: self._loop.call(partial(log.info, "pruned", **gone)),
+            files=Recurring(log, "files_not_pruned", "files_pruned"),
+            tables=Recurring(log, "tables_not_kept_up", "tables_kept_up"),
+            rows=Recurring(log, "store_not_pruned", "store_pruned"),
         )
-        self.bounding = Ticker("chong-log-bounds", self.bounds.look, on_fault=loop.fail)
-        commands = Ticker("chong-commands", poller.poll, on_fault=loop.fail)
-        self.all = [*(Ticker(name, act, on_fault=loop.fail) for name, act in acts), commands]
-        if (bell := store.bell(settings.node)) is not None:
-            self.all.append(Ticker("chong-bell", partial(_listen, bell, commands.nudge), on_fault=loop.fail))
 
 
 class _Contact:

@@ -51,6 +51,30 @@ def emptied(databases: Databases, one_database: str) -> str:
     return databases.of(one_database)
 
 
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """One of the test's own, which may be stopped, frozen and killed."""
+    with Server() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def crashing() -> Iterator[Server]:
+    """One of the module's own, which may crash and is there again after each test."""
+    with Server() as server:
+        yield server
+
+
+@pytest.fixture
+def own_database(crashing: Server) -> Iterator[str]:
+    """The address of an empty store on `crashing`."""
+    databases = Databases(crashing.address)
+    name = databases.new()
+    yield databases.of(name)
+    databases.drop(name)
+    databases.close()
+
+
 TEST_SECONDS = 300
 """A test that hangs, in a read without a limit of its own, fails by its name and does not hold up the whole suite."""
 DEFAULTS = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL, signal.SIGQUIT: signal.SIG_DFL}

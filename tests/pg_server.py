@@ -135,9 +135,7 @@ class Server:
             return [pid for (pid,) in connection.execute(asked, (application,))]
 
     def execute(self, *statements: str) -> None:
-        with psycopg.connect(self.address, autocommit=True) as connection:
-            for statement in statements:
-                connection.execute(statement)
+        execute(self.address, *statements)
 
     def log(self) -> str:
         return (self.root / "log").read_text(errors="replace")
@@ -181,7 +179,8 @@ def both(one: Server, other: Server) -> str:
 
 
 @contextmanager
-def frozen(pids: list[int]) -> Iterator[None]:
+def suspended(pids: list[int]) -> Iterator[None]:
+    """As a machine that hangs: their connections stay, and nobody answers."""
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     try:
@@ -190,6 +189,13 @@ def frozen(pids: list[int]) -> Iterator[None]:
         for pid in pids:
             with suppress(ProcessLookupError):  # one that was given up may have gone
                 os.kill(pid, signal.SIGCONT)
+
+
+def execute(address: str, *statements: str) -> None:
+    """One after the other, each by itself."""
+    with psycopg.connect(address, autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement)
 
 
 def free_port(host: str) -> int:
@@ -240,7 +246,4 @@ class Databases:
         self.drop(self._template)
 
     def execute(self, *statements: str, database: str | None = None) -> None:
-        address = self.address if database is None else self.of(database)
-        with psycopg.connect(address, autocommit=True) as connection:
-            for statement in statements:
-                connection.execute(statement)
+        execute(self.address if database is None else self.of(database), *statements)

@@ -18,9 +18,14 @@ def wait_until(condition: Callable[[], Any], what: str, limit: float = LIMIT) ->
     return found
 
 
+def state_of(pid: int) -> str:
+    """A process's state in the letter that `ps` shows: Z is a zombie, T one that SIGSTOP has stopped."""
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+
 def is_alive(pid: int) -> bool:
     """Zombies are not."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+        return state_of(pid) != "Z"
     except OSError:
         return False

@@ -12,7 +12,8 @@ DEPTH_LIMIT = 100
 INT_LIMIT = 2**63
 PLACE_LIMIT = 200
 
-Place = tuple[Any, ...]
+Steps = tuple[Any, ...]
+"""The keys and indexes that lead to a value within the whole."""
 Value = TypeVar("Value")
 
 
@@ -56,59 +57,59 @@ class _Copy:
         self._limit = limit
         self._least = 0  # a lower bound of the text's length, so that 100 MB are refused before they are encoded
 
-    def of(self, value: Any, place: Place) -> Any:
+    def of(self, value: Any, steps: Steps) -> Any:
         if value is None or value is True or value is False:
             return self._counted(value, 4)
         kind = type(value)
         if issubclass(kind, str):
-            return self._text(value, place)
+            return self._text(value, steps)
         if issubclass(kind, int):
-            return self._whole(value, place)
+            return self._whole(value, steps)
         if issubclass(kind, float):
-            return self._real(value, place)
-        if len(place) >= DEPTH_LIMIT and issubclass(kind, dict | list | tuple):
-            raise self._invalid(place[:3], f"expected at most {DEPTH_LIMIT} levels, got more")
+            return self._real(value, steps)
+        if len(steps) >= DEPTH_LIMIT and issubclass(kind, dict | list | tuple):
+            raise self._invalid(steps[:3], f"expected at most {DEPTH_LIMIT} levels, got more")
         if issubclass(kind, dict):
-            return self._pairs(value, place)
+            return self._pairs(value, steps)
         if issubclass(kind, list):
-            return [self.of(item, (*place, index)) for index, item in enumerate(list.__iter__(self._seen(value)))]
+            return [self.of(item, (*steps, index)) for index, item in enumerate(list.__iter__(self._seen(value)))]
         if issubclass(kind, tuple):
-            return [self.of(item, (*place, index)) for index, item in enumerate(tuple.__iter__(value))]
-        raise self._invalid(place, f"expected a JSON value, got {_type_name(kind)}")
+            return [self.of(item, (*steps, index)) for index, item in enumerate(tuple.__iter__(value))]
+        raise self._invalid(steps, f"expected a JSON value, got {_type_name(kind)}")
 
-    def _text(self, value: str, place: Place) -> str:
+    def _text(self, value: str, steps: Steps) -> str:
         text = str.__str__(value) if type(value) is str else str.__add__(value, "")
         self._counted(None, len(text) + 2)
         if "\0" in text:
-            raise self._invalid(place, "expected text without NUL, got one")
+            raise self._invalid(steps, "expected text without NUL, got one")
         if not text.isascii():
             try:
                 text.encode()
             except UnicodeEncodeError:
-                raise self._invalid(place, "expected text, got a lone surrogate") from None
+                raise self._invalid(steps, "expected text, got a lone surrogate") from None
         return text
 
-    def _whole(self, value: int, place: Place) -> int:
+    def _whole(self, value: int, steps: Steps) -> int:
         number = int.__add__(value, 0)
         if not -INT_LIMIT < number < INT_LIMIT:
-            raise self._invalid(place, f"expected a whole number of 64 bits, got one of {number.bit_length()}")
+            raise self._invalid(steps, f"expected a whole number of 64 bits, got one of {number.bit_length()}")
         return self._counted(number, 1)
 
-    def _real(self, value: float, place: Place) -> float:
+    def _real(self, value: float, steps: Steps) -> float:
         number = float.__float__(value)
         if not math.isfinite(number):
-            raise self._invalid(place, f"expected a finite number, got {number!r}")
+            raise self._invalid(steps, f"expected a finite number, got {number!r}")
         return self._counted(number, 3)
 
-    def _pairs(self, value: dict[Any, Any], place: Place) -> dict[str, Any]:
+    def _pairs(self, value: dict[Any, Any], steps: Steps) -> dict[str, Any]:
         plain: dict[str, Any] = {}
         for key, item in dict.items(value):
             if not issubclass(type(key), str):
-                raise self._invalid(place, f"expected keys of type str, got {_type_name(type(key))}")
-            name = self._text(key, place)
+                raise self._invalid(steps, f"expected keys of type str, got {_type_name(type(key))}")
+            name = self._text(key, steps)
             if name in plain:
-                raise self._invalid((*place, name), "expected keys that differ as JSON, got this one twice")
-            plain[name] = self.of(item, (*place, name))
+                raise self._invalid((*steps, name), "expected keys that differ as JSON, got this one twice")
+            plain[name] = self.of(item, (*steps, name))
         return self._counted(plain, 2)
 
     def _seen(self, value: list[Any]) -> list[Any]:
@@ -120,17 +121,17 @@ class _Copy:
             raise ResultTooLarge(f"{self._root}: expected at most {self._limit} bytes of JSON, got more")
         return value
 
-    def _invalid(self, place: Place, reason: str) -> ResultInvalid:
-        steps = "".join(f"[{step}]" if isinstance(step, int) else f'["{_short(step)}"]' for step in place)
-        return ResultInvalid(f"{self._root}{_shortened(steps)}: {reason}")
+    def _invalid(self, steps: Steps, reason: str) -> ResultInvalid:
+        place = "".join(f"[{step}]" if isinstance(step, int) else f'["{_short(step)}"]' for step in steps)
+        return ResultInvalid(f"{self._root}{_shortened(place)}: {reason}")
 
 
 def _short(step: str) -> str:
     return step[:40].encode("ascii", "backslashreplace").decode()
 
 
-def _shortened(steps: str) -> str:
-    return steps if len(steps) <= PLACE_LIMIT else f"{steps[:PLACE_LIMIT]}…"
+def _shortened(place: str) -> str:
+    return place if len(place) <= PLACE_LIMIT else f"{place[:PLACE_LIMIT]}…"
 
 
 def _type_name(kind: type) -> str:

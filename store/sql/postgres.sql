@@ -156,7 +156,7 @@ written AS (
 ),
 {save_consequences}
 
--- name: save_standing
+-- name: save_stored
 -- What the rows of a batch hold: all that the reason of a refusal depends on.
 SELECT t.id, t.version, t.attempt, t.status, l.task_id IS NOT NULL AS has_lease, l.term
 FROM tasks AS t
@@ -748,7 +748,7 @@ WHERE d.holds_revision IS DISTINCT FROM :known::bigint ORDER BY h.scope, h.targe
 -- The revision that a term keeps to.
 UPDATE nodes SET holds_seen = :revision WHERE term = :term
 
--- name: forget_node_standing
+-- name: forget_node_is_live
 -- Whether a node is live.
 SELECT (ended_at IS NULL AND seen_at <= {now} AND seen_at + ttl > {now}) AS is_live
 FROM nodes WHERE node = :node FOR UPDATE

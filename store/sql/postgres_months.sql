@@ -4,7 +4,7 @@
 -- The server's clock.
 SELECT now() AS now
 
--- name: standing
+-- name: parts
 -- The parts that the trail has, transitions_rest among them.
 SELECT c.relname AS name
 FROM pg_inherits AS i

@@ -19,7 +19,7 @@ LEFT JOIN leases AS l ON l.task_id = t.id
 -- Whether a lease's end lies behind, or further ahead than its own length: then the clock jumped back.
 (until < :now OR until > :now + ttl)
 
--- name: save_standing
+-- name: save_stored
 -- What the rows of a batch hold before it is written: all that a save's verdict depends on.
 SELECT
     t.id, t.version, t.attempt, t.status, t.last_heartbeat_at, t.progress, t.usage,
@@ -524,7 +524,7 @@ WHERE d.holds_revision IS NOT :known ORDER BY h.scope, h.target
 -- The revision that a term keeps to.
 UPDATE nodes SET holds_seen = :revision WHERE term = :term
 
--- name: forget_node_standing
+-- name: forget_node_is_live
 -- Whether a node is live.
 SELECT (ended_at IS NULL AND seen_at <= :now AND seen_at + ttl > :now) AS is_live
 FROM nodes WHERE node = :node

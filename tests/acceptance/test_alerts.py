@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from node_bench import LEASE, Enter, S, Supervised, wait_until
-
-from chong.store.buckets import BucketPolicy
+from node_bench import LEASE, Enter, S, Supervised, key_of, wait_until
 
 LOOK = 0.5
 OFTEN = ("--alert-seconds", str(LOOK), "--num-buckets", "64")
@@ -20,12 +18,6 @@ TAKE_DOWN = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read())"
 def watchful(fleet: Enter) -> Enter:
     """Starts one more node, by its name and its buckets, that looks for what is wrong often."""
     return lambda name, buckets, *options: fleet("--node", name, "--owned-buckets", buckets, *OFTEN, *options)
-
-
-def key_of(low: int, high: int) -> str:
-    """A key whose bucket lies in this range."""
-    policy = BucketPolicy(64)
-    return next(key for key in map(str, range(10_000)) if low <= policy.bucket_of(key) <= high)
 
 
 def alert(node: Supervised, kind: str, subject: str, said: str = "") -> Any:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 from node_bench import S, Supervised, wait_until
+from waiting import state_of
 
 
 def is_frozen(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
+    return state_of(pid) == "T"
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ class Past:
         asked = "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'transitions'::regclass"
         return set(self._column(asked))
 
-    def standing(self) -> set[str]:
+    def tasks(self) -> set[str]:
         """The tasks that are there; none of them without a trail, and no trail without its task."""
         tasks = set(self._column("SELECT id::text FROM tasks"))
         assert tasks == set(self._column("SELECT task_id::text FROM transitions"))
@@ -91,7 +91,7 @@ def test_a_month_that_is_done_with_goes_whole(past: Past, tmp_path: Path):
     archived = [json.loads(line) for line in gzip.decompress(path.read_bytes()).decode().splitlines()]
     assert {line["task"]["id"] for line in archived} == past.old
     assert all(len(line["history"]) >= 3 for line in archived)
-    assert past.standing() == past.kept
+    assert past.tasks() == past.kept
     assert past.store.history(id_of(MIXED, 1000)) == trail
     assert len(trail) == 3
     assert past.months() & {day_month(day) for day in (DONE, MIXED, YOUNG)} == {day_month(MIXED), day_month(YOUNG)}
@@ -113,7 +113,7 @@ def test_an_archive_that_cannot_be_written_costs_nothing(past: Past, tmp_path: P
         text=True,
     )
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1 if fault == "no room" else 2, "", 1)
-    assert past.standing() == past.old | past.kept
+    assert past.tasks() == past.old | past.kept
     assert past.months() == months
     if fault == "there already":
         assert path.read_text() == "mine\n"
@@ -144,5 +144,5 @@ def test_a_role_that_owns_no_table_prunes_all_the_same(past: Past, writer: str):
     assert answer.out.startswith(f"{len(past.old)} tasks removed")
     assert "stay until a supervisor drops them" in answer.err
     assert "expected the role that owns chong's tables" in answer.err
-    assert past.standing() == past.kept
+    assert past.tasks() == past.kept
     assert past.months() == months

@@ -3,7 +3,7 @@
 import os
 import signal
 
-from node_bench import Enter, S, Supervised, wait_until
+from node_bench import Enter, S, Supervised, key_of, wait_until
 
 from chong.store.buckets import BucketPolicy
 
@@ -12,11 +12,6 @@ POLICY = BucketPolicy(64)
 
 def named(node: str, buckets: str) -> tuple[str, ...]:
     return ("--node", node, "--num-buckets", "64", "--owned-buckets", buckets)
-
-
-def key_of(low: int, high: int) -> str:
-    """A key whose bucket lies in this range."""
-    return next(key for key in map(str, range(10_000)) if low <= POLICY.bucket_of(key) <= high)
 
 
 ONE, TWO = key_of(0, 31), key_of(32, 63)

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from node_bench import Enter, S, Supervised, wait_until
+from node_bench import Enter, S, Supervised, key_of, wait_until
 from pg_server import Databases, Server, url_of
 from psycopg import conninfo
 
-from chong.store.buckets import BucketPolicy
 from chong.store.postgres_address import label_of, parsed
 from chong.store.query import TaskQuery
 from chong.store.schema import SCHEMA_VERSION
@@ -26,23 +25,10 @@ def named(node: str, buckets: str) -> tuple[str, ...]:
     return ("--node", node, "--num-buckets", "64", "--owned-buckets", buckets)
 
 
-def key_of(low: int, high: int) -> str:
-    """A key whose bucket lies in this range."""
-    policy = BucketPolicy(64)
-    return next(key for key in map(str, range(10_000)) if low <= policy.bucket_of(key) <= high)
-
-
-def begun(node: Supervised, key: str) -> str:
-    task_id = node.submit("hold", key=key)
-    node.wait_for_word(task_id)
-    node.wait_for(task_id, S.RUNNING)
-    return task_id
-
-
 def test_what_runs_anywhere_is_seen_and_controlled_from_anywhere(fleet: Enter, outside: Supervised):
     """By a command line that belongs to no node; each moment of the stop is later than the one before."""
     one, two = fleet(*named("one", "0-31")), fleet(*named("two", "32-63"))
-    first, second = begun(one, key_of(0, 31)), begun(two, key_of(32, 63))
+    first, second = one.begun("hold", key=key_of(0, 31)), two.begun("hold", key=key_of(32, 63))
     assert {row["id"]: row["node"] for row in outside.cli("ps", "--json").json} == {first: "one", second: "two"}
     assert outside.cli("pause", second, "--wait").code == 0
     assert outside.task(second).status is S.PAUSED
@@ -99,34 +85,32 @@ def test_a_firing_runs_once_though_two_nodes_own_its_bucket(fleet: Enter):
     assert {task.node for task in tasks} == {"one", "two"}
 
 
-def test_a_restart_of_the_store_costs_no_run(outside: Supervised):
+def test_a_restart_of_the_store_costs_no_run(outside: Supervised, server: Server):
     """Tasks run on while it is away, and what they came to is stored when it is back."""
-    with Server() as server:
-        outside.share(server.address)
-        node = outside.start("--node", "one")
-        running = node.begun("until", path=str(node.root / "open"))
-        server.stop(signal.SIGQUIT)
-        wait_until(lambda: node.events("store_away"), "the outage")
-        (node.root / "open").touch()
-        wait_until(lambda: node.journal("end"), "the end of the run")
-        server.start()
-        node.wait_for_store()
-        assert node.end_of(running).status is S.SUCCEEDED
-        assert node.end_of(node.submit("noop")).status is S.SUCCEEDED
-        assert node.terminate() == 0
+    outside.share(server.address)
+    node = outside.start("--node", "one")
+    running = node.begun("until", path=str(node.root / "open"))
+    server.stop(signal.SIGQUIT)
+    wait_until(lambda: node.events("store_away"), "the outage")
+    (node.root / "open").touch()
+    wait_until(lambda: node.journal("end"), "the end of the run")
+    server.start()
+    node.wait_for_store()
+    assert node.end_of(running).status is S.SUCCEEDED
+    assert node.end_of(node.submit("noop")).status is S.SUCCEEDED
+    assert node.terminate() == 0
 
 
-def test_a_supervisor_waits_for_a_store_that_is_away_at_its_start(outside: Supervised):
+def test_a_supervisor_waits_for_a_store_that_is_away_at_its_start(outside: Supervised, server: Server):
     """It takes work as soon as the store is there."""
-    with Server() as server:
-        outside.share(server.address)
-        server.stop()
-        node = outside.start("--node", "one", wait=False)
-        wait_until(lambda: node.events("waiting_for_store"), "its word that it waits")
-        server.start()
-        wait_until(lambda: node.events("accepting"), "a node that takes work")
-        assert node.end_of(node.submit("noop")).status is S.SUCCEEDED
-        assert node.terminate() == 0
+    outside.share(server.address)
+    server.stop()
+    node = outside.start("--node", "one", wait=False)
+    wait_until(lambda: node.events("waiting_for_store"), "its word that it waits")
+    server.start()
+    wait_until(lambda: node.events("accepting"), "a node that takes work")
+    assert node.end_of(node.submit("noop")).status is S.SUCCEEDED
+    assert node.terminate() == 0
 
 
 def test_a_wrong_database_ends_a_supervisor_with_one_line(outside: Supervised, database: str):

@@ -3,25 +3,17 @@
 import signal
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from node_bench import S, Supervised, wait_until
-from pg_server import Server, Standby, both, frozen
+from pg_server import Server, Standby, both, suspended
 
 from chong.store.errors import ChongError
 
 LEASE = 30
 KILLER = Path(__file__).with_name("killed_in_store.py")
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    """One that may be frozen and killed."""
-    with Server() as server:
-        yield server
 
 
 def check_ends(node: Supervised, ids: list[str]) -> None:
@@ -103,7 +95,7 @@ def test_a_frozen_server_stops_no_node(outside: Supervised, server: Server):
     outside.share(server.address)
     node = outside.start(lease=LEASE)
     running = begin_until(node)
-    with frozen(server.pids()):
+    with suspended(server.pids()):
         waiting = node.submit("noop")
         assert node.cli("hold", "noop").code == 0
         wait_until(lambda: node.events("store_away"), "the outage")
@@ -123,7 +115,7 @@ def test_frozen_connections_are_replaced(outside: Supervised, server: Server):
     renewals = node.store.leases([running])[0].renewals
     connections = server.pids_of("chong")
     assert connections
-    with frozen(connections):
+    with suspended(connections):
         waiting = node.submit("noop")
         node.wait_for_store()
         node.end_of(waiting)

@@ -4,14 +4,13 @@ import os
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from node_bench import Answer, Enter, S, Supervised, wait_until
-from pg_server import Databases, Server
+from node_bench import Answer, Enter, S, Supervised, key_of, wait_until
+from pg_server import Server
 
-from chong.store.buckets import BucketPolicy
 from chong.store.model import Action
 
 BUCKETS = ("--num-buckets", "64")
@@ -20,42 +19,25 @@ LATE = "late_result"
 UNREACHABLE = 3
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server() as server:
-        yield server
-
-
 @pytest.fixture
-def database(server: Server) -> Iterator[str]:
-    """In place of the one that all tests share: its server may crash."""
-    databases = Databases(server.address)
-    name = databases.new()
-    yield databases.of(name)
-    databases.drop(name)
-    databases.close()
+def database(own_database: str) -> str:
+    """For `fleet` and `outside`, in place of the one that all tests share: its server may crash."""
+    return own_database
 
 
 Strike = Callable[..., None]
 
 
 @pytest.fixture(params=["store stays", "store restarts"])
-def strike(request: pytest.FixtureRequest, server: Server) -> Strike:
+def strike(request: pytest.FixtureRequest, crashing: Server) -> Strike:
     """What happens to the store in the middle; it is over when all these places reach it again."""
 
     def restart(*places: Supervised) -> None:
-        server.restart(signal.SIGQUIT)
+        crashing.restart(signal.SIGQUIT)
         for place in places:
             place.wait_for_store()
 
     return restart if request.param == "store restarts" else lambda *_: None
-
-
-def key_in(half: str) -> str:
-    """A key whose bucket lies in this half."""
-    policy = BucketPolicy(64)
-    low, high = map(int, half.split("-"))
-    return next(key for key in map(str, range(10_000)) if low <= policy.bucket_of(key) <= high)
 
 
 def ask(place: Supervised, *words: str) -> Answer:
@@ -67,10 +49,7 @@ def ask(place: Supervised, *words: str) -> Answer:
 
 def begun_until(node: Supervised, name: str, key: str | None = None) -> str:
     """A task that runs until `name` is touched."""
-    task_id = node.submit("until", key, path=str(node.root / name))
-    node.wait_for_word(task_id)
-    node.wait_for(task_id, S.RUNNING)
-    return task_id
+    return node.begun("until", key=key, path=str(node.root / name))
 
 
 def check_trail(node: Supervised, task_id: str) -> None:
@@ -129,7 +108,7 @@ def test_a_thawed_node_and_its_judges_leave_one_outcome_each(fleet: Enter, outsi
     """
     one = fleet("--node", "one", *BUCKETS)
     two = fleet("--node", "two", *BUCKETS)
-    keys = [key_in(half) for half in HALVES]
+    keys = [key_of(*map(int, half.split("-"))) for half in HALVES]
     ended = [begun_until(one, "ended", key) for key in keys]
     going = [begun_until(one, "going", key) for key in keys]
     deaf = [one.submit("deaf", key) for key in keys]

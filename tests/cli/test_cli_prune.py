@@ -6,8 +6,6 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,8 +13,6 @@ from typing import Any
 import pytest
 from cli_world import Answer, S, World, clean_environment
 
-from chong.cli.archive import Archive
-from chong.store.errors import Refused
 from chong.store.model import Note, TaskSnapshot
 
 LONG_AGO = datetime.now(UTC) - timedelta(days=100)
@@ -216,48 +212,3 @@ def test_ages_beyond_time_itself_remove_nothing(world: World, chong):
     task = old(world)
     assert chong("prune", "--older-than", "900000d").code == 0
     assert world.store.get(task.id) is not None
-
-
-def test_a_batch_that_does_not_fit_is_cut_off_again(world: World, tmp_path: Path):
-    """Only its beginning was written: the archive ends with the last task of the batch before."""
-    for day in range(4):
-        task = world.add()
-        ended = LONG_AGO + timedelta(days=day)
-        world.move(task, S.SUCCEEDED, ended_at=ended, outcome="x" * (1000 if day < 2 else 200_000))
-    records = world.store.prunable(timedelta(days=90))
-    path = tmp_path / "a.jsonl"
-    with closing(Archive(path)) as archive:
-        archive.add(records[:2])
-        with file_limit(100_000), pytest.raises(Refused, match="File too large"):
-            archive.add(records[2:])
-        assert [line["task"]["id"] for line in lines(path)] == [record.task.id for record in records[:2]]
-        archive.add(records[2:])
-    assert [line["task"]["id"] for line in lines(path)] == [record.task.id for record in records]
-
-
-@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
-@pytest.mark.parametrize("kept", [(), (1,), (0, 2), (0, 1, 2)])
-def test_of_the_newest_batch_only_what_is_to_be_kept_stays(world: World, tmp_path: Path, name: str, kept):
-    """What was archived before stays, and what comes after it follows."""
-    for day in range(5):
-        world.move(world.add(), S.SUCCEEDED, ended_at=LONG_AGO + timedelta(days=day))
-    first, *batch, last = world.store.prunable(timedelta(days=90))
-    path = tmp_path / name
-    with closing(Archive(path)) as archive:
-        archive.add([first])
-        archive.add(batch)
-        archive.keep([batch[number] for number in kept])
-        archive.add([last])
-    wanted = [first, *(batch[number] for number in kept), last]
-    assert [line["task"]["id"] for line in lines(path)] == [record.task.id for record in wanted]
-
-
-@contextmanager
-def file_limit(size: int) -> Iterator[None]:
-    """No file of this process may grow beyond `size`, as on a disk that is full."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -3,11 +3,11 @@
 import os
 import signal
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from node_bench import S, Supervised, wait_until
 from table import Row
+from waiting import state_of
 
 LEASE = 6.0
 RENEWAL = LEASE / 6
@@ -19,10 +19,6 @@ TRACEBACK_LIMIT = 64 * 1024
 def start(place: Supervised, *options: str, lease: float = LEASE, **more: Any) -> Supervised:
     """A term with the ordinary tasks and the hostile ones."""
     return place.start(*MODULES, *options, lease=lease, **more)
-
-
-def state_of(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def wait_for_state(node: Supervised, task_id: str, state: str) -> None:

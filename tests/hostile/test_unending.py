@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from judge import RENEWAL, start, state_of
+from judge import RENEWAL, start
 from needs import unavailable
 from node_bench import S, Supervised, is_alive, wait_until
 from tracer import PTRACE_O_TRACEEXIT
+from waiting import state_of
 from witness import Witness, cpu_of, start_of
 
 HERE = Path(__file__).parent

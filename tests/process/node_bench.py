@@ -21,6 +21,7 @@ import structlog
 from setproctitle import getproctitle, setproctitle
 from waiting import LIMIT, is_alive, wait_until
 
+from chong.store.buckets import BucketPolicy
 from chong.store.errors import StoreUnavailable
 from chong.store.ids import new_id
 from chong.store.model import Note, TaskSnapshot, Transition
@@ -55,6 +56,12 @@ def whole_lines(path: Path) -> list[str]:
         return []
 
 
+def key_of(low: int, high: int) -> str:
+    """A key whose bucket, of 64, lies in this range."""
+    policy = BucketPolicy(64)
+    return next(key for key in map(str, range(10_000)) if low <= policy.bucket_of(key) <= high)
+
+
 def seconds(earlier: Any, later: Any) -> float:
     return (later - earlier).total_seconds()
 
@@ -74,6 +81,8 @@ class Bench:
     """A directory that a node lives in, and what can be seen of it from outside."""
 
     is_supervisor = False
+    submit: Callable[..., str]
+    """Takes a task's name, its key and its parameters; the kinds of benches do it in ways of their own."""
 
     def __init__(self) -> None:
         # Short: a socket's path has at most 107 bytes. Every process of the node has it as its working directory.
@@ -119,6 +128,13 @@ class Bench:
         wait_until(answers, "the store")
 
     # --- tasks -------------------------------------------------------------------------------------------------
+
+    def begun(self, name: str, /, **params: Any) -> str:
+        """Submit it, and wait until its own code runs and is known to run."""
+        task_id = self.submit(name, **params)
+        self.wait_for_word(task_id)
+        self.wait_for(task_id, S.RUNNING)
+        return task_id
 
     def task(self, task_id: str) -> TaskSnapshot:
         found = self.store.get(task_id)
@@ -304,13 +320,6 @@ class InProcess(Bench):
         """Submit it, and wait for its end."""
         return self.end_of(self.submit(name, key, **params))
 
-    def begun(self, name: str, /, **params: Any) -> str:
-        """Submit it, and wait until its own code runs and is known to run."""
-        task_id = self.submit(name, **params)
-        self.wait_for_word(task_id)
-        self.wait_for(task_id, S.RUNNING)
-        return task_id
-
     def close(self) -> None:
         for controller in self._controllers:
             controller.close()
@@ -461,12 +470,6 @@ class Supervised(Bench):
 
         submission = Submission(name=name, key=key, params=params, id=new_id())
         return str(submit_over(self.paths.control, submission)["id"])
-
-    def begun(self, name: str, /, **params: Any) -> str:
-        task_id = self.submit(name, **params)
-        self.wait_for_word(task_id)
-        self.wait_for(task_id, S.RUNNING)
-        return task_id
 
     def finish(self) -> None:
         """SIGTERM to the last term, and fail when anything survives."""

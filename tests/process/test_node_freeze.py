@@ -4,17 +4,12 @@ import json
 import os
 import signal
 import time
-from pathlib import Path
 
 import pytest
 from node_bench import InProcess, S, seconds, wait_until
+from waiting import state_of
 
 from chong.store.model import TaskSnapshot
-
-
-def state_of(pid: int) -> str:
-    """As `ps` shows it: T is stopped."""
-    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
 
 
 def wait_frozen(pid: int) -> None:

@@ -22,10 +22,7 @@ def keys_of(bucket: int, count: int = 1) -> list[str]:
 
 
 def fill(node: InProcess) -> str:
-    task_id = node.submit("until", path=str(node.root / "open"))
-    node.wait_for_word(task_id)
-    node.wait_for(task_id, S.RUNNING)
-    return task_id
+    return node.begun("until", path=str(node.root / "open"))
 
 
 def release(node: InProcess) -> None:

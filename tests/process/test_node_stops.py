@@ -5,6 +5,7 @@ import signal
 
 import pytest
 from node_bench import InProcess, S, is_alive, seconds, wait_until
+from waiting import state_of
 
 from chong.store.errors import Refused
 
@@ -30,14 +31,10 @@ def wait_for_beats(node: InProcess, task_id: str) -> None:
         wait_until(lambda seen=seen: node.task(task_id).last_heartbeat_at != seen, "a heartbeat")
 
 
-def is_frozen(pid: int) -> bool:
-    with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123
-        return file.read().rsplit(")", 1)[1].split()[0] == "T"
-
-
-def freeze(pid: int) -> None:
+def suspend(pid: int) -> None:
+    """From outside, and so no freeze."""
     os.kill(pid, signal.SIGSTOP)
-    wait_until(lambda: is_frozen(pid), "a frozen process")
+    wait_until(lambda: state_of(pid) == "T", "a suspended process")
 
 
 def test_a_stop_of_a_queued_task_cancels_it(bench: InProcess):
@@ -62,7 +59,7 @@ def test_a_stop_of_a_starting_task_keeps_it_from_running(node: InProcess):
     """The forkserver is frozen, so that nothing is forked; the stop is stored at once, and in effect when it can be."""
     node.run("noop")
     forkserver = node.forkserver()
-    freeze(forkserver)
+    suspend(forkserver)
     task_id = node.submit("noop")
     node.wait_for(task_id, S.STARTING)
     node.controller.stop(task_id)
@@ -107,7 +104,7 @@ def test_an_interruptible_task_cleans_up(node: InProcess):
 def test_a_frozen_task_can_be_stopped(node: InProcess):
     """By SIGSTOP from outside: it takes the ladder, and no longer than that."""
     task_id = node.begun("hold")
-    freeze(node.worker_of(task_id))
+    suspend(node.worker_of(task_id))
     task = stop(node, task_id)
     assert task.status is S.STOPPED
     assert seconds(task.stop.asked_at, task.ended_at) < 2 + 1 + MARGIN
@@ -117,7 +114,7 @@ def test_a_frozen_task_keeps_its_lease(node: InProcess):
     """Progress is no sign of life: its lease is renewed and it goes on afterwards."""
     task_id = node.begun("hold", seconds=1)
     pid = node.worker_of(task_id)
-    freeze(pid)
+    suspend(pid)
     until = node.task(task_id).lease_until
     wait_until(lambda: seconds(until, node.task(task_id).lease_until) > 3, "a whole lease of renewals")
     assert node.task(task_id).status is S.RUNNING
@@ -178,7 +175,7 @@ def test_a_pause_of_a_starting_task_waits_for_its_start(node: InProcess):
     """It takes effect at the first checkpoint."""
     node.run("noop")
     forkserver = node.forkserver()
-    freeze(forkserver)
+    suspend(forkserver)
     task_id = node.submit("hold")
     node.wait_for(task_id, S.STARTING)
     command = node.controller.pause(task_id)

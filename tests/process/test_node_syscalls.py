@@ -14,6 +14,7 @@ from typing import IO
 
 from needs import unavailable
 from node_bench import InProcess, S, is_alive, wait_until
+from waiting import state_of
 
 RUNS = 5
 WORKER, FORKSERVER = 48, 43
@@ -59,10 +60,6 @@ class Watcher:
         wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the reaping")
         after = self.counts()
         return after[str(pid)], after[self._forkserver] - before.get(self._forkserver, Counter())
-
-
-def state_of(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 @contextmanager

@@ -1,6 +1,10 @@
 """Assertions of the suite that ships in the package explain themselves as those of a test file do."""
 
+from pathlib import Path
+
 import pytest
 
-PARTS = ("saves", "leases", "looks", "holds", "pruning", "alerts", "rebucketing")
-pytest.register_assert_rewrite(*(f"chong.store.conformance_{part}" for part in PARTS))
+import chong.store
+
+PARTS = Path(chong.store.__file__).parent.glob("conformance_*.py")
+pytest.register_assert_rewrite(*(f"chong.store.{part.stem}" for part in PARTS))

@@ -1,10 +1,7 @@
-"""What PostgreSQL adds to the contract: connections that die, freeze and turn read-only, and who may do what."""
+"""What PostgreSQL adds to the contract: connections that die, freeze and turn read-only, and bells."""
 
 import os
 import signal
-import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,15 +12,11 @@ from typing import Any
 
 import psycopg
 import pytest
-from pg_server import Databases, Server, frozen, url_of
+from pg_server import execute, suspended
 from psycopg import conninfo
 
-from chong.store.errors import ConfigurationError, Refused, StoreError, StoreUnavailable
-from chong.store.open import check_address, open_store
+from chong.store.errors import Refused, StoreError, StoreUnavailable
 from chong.store.postgres import PostgresTaskStore
-from chong.store.postgres_address import label_of, parsed
-from chong.store.postgres_schema import NEEDED
-from chong.store.schema import SCHEMA_VERSION
 from chong.store.specimens import (
     LATER_TERM,
     TERM,
@@ -42,14 +35,6 @@ from chong.store.states import Status
 
 DEADLINE = 1.0
 LIMIT = 20.0
-TO_SCHEMA_4 = (
-    "DROP TABLE rebucketings, renewals",
-    "DROP INDEX leases_by_term",
-    "ALTER TABLE leases DROP COLUMN follows",
-    "ALTER TABLE commands DROP COLUMN stored_at",
-    "UPDATE deployment SET schema_version = 4, oldest_code = 1",
-)
-VERSIONS_OF_OURS = f"SELECT 1 AS only_row, 64 AS num_buckets, {SCHEMA_VERSION} AS schema_version, 1 AS oldest_code"
 
 
 @pytest.fixture
@@ -58,24 +43,11 @@ def store(database: str) -> Iterator[PostgresTaskStore]:
         yield store
 
 
-@pytest.fixture
-def server() -> Iterator[Server]:
-    """One that may be stopped, frozen and killed."""
-    with Server() as server:
-        yield server
-
-
 def backends(database: str) -> list[int]:
     """The server's processes that serve this database, but for the one that asks."""
     with psycopg.connect(database, autocommit=True) as connection:
         asked = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         return [pid for (pid,) in connection.execute(asked)]
-
-
-def execute(address: str, *statements: str) -> None:
-    with psycopg.connect(address, autocommit=True) as connection:
-        for statement in statements:
-            connection.execute(statement)
 
 
 @contextmanager
@@ -104,13 +76,6 @@ def eventually(call: Callable[[], Any]) -> Any:
             assert time.monotonic() < end
 
 
-def refusal(address: str, **options: bool) -> str:
-    with pytest.raises(ConfigurationError) as refused:
-        PostgresTaskStore(address, deadline=DEADLINE, **options)
-    assert "\n" not in str(refused.value)
-    return str(refused.value)
-
-
 class TestConnections:
     def test_a_terminated_connection_costs_one_call(self, store, database):
         """The next one gets another."""
@@ -123,7 +88,7 @@ class TestConnections:
     def test_a_frozen_backend_is_given_up(self, store, database):
         """It keeps none of the server's own time-outs."""
         task = stored_queued(store)
-        with frozen(backends(database)):
+        with suspended(backends(database)):
             begun = time.monotonic()
             with pytest.raises(StoreUnavailable):
                 store.get(task.id)
@@ -284,331 +249,3 @@ class TestBell:
             with pytest.raises(Refused):
                 store.submit_command(replace(request(1, run), task_id=task_id(404)))
             assert bell.wait(0.1) is False
-
-
-class TestAddresses:
-    @pytest.mark.parametrize(
-        "address",
-        [
-            "postgresql://h/y?dbname=u:s3cret@h/x",
-            "postgresql:///x?host=h,u:s3cret@h",
-            "host=u:s3cret@h dbname=x",
-            "host=h dbname=u:s3cret@h/x",
-        ],
-    )
-    def test_a_password_in_a_place_that_is_shown_is_refused(self, address):
-        """Each error would begin with it."""
-        with pytest.raises(ConfigurationError) as refused:
-            parsed(address)
-        assert "s3cret" not in str(refused.value)
-
-    @pytest.mark.parametrize("address", ["postgresql://h/x?user=u:s3cret@h", "user=u:s3cret host=h dbname=x"])
-    def test_a_password_behind_a_name_is_not_shown(self, address):
-        """Each error begins with this."""
-        assert label_of(parsed(address)) == "postgresql://u@h/x"
-
-    @pytest.mark.parametrize(
-        ("change", "expected"),
-        [
-            ({"dbname": "nowhere"}, 'database "nowhere" does not exist'),
-            ({"user": "nobody-here"}, 'role "nobody-here" does not exist'),
-        ],
-    )
-    def test_what_is_wrong_for_good_is_told(self, database, change, expected):
-        """A supervisor too ends with it: waiting cures nothing."""
-        address = url_of(conninfo.conninfo_to_dict(database) | change)
-        assert expected in refusal(address)
-        assert expected in refusal(address, patient=True)
-
-    def test_a_wrong_password_is_told_and_never_shown(self, server):
-        """Neither the right one nor the wrong one."""
-        execute(server.address, "CREATE ROLE ann LOGIN PASSWORD 'right-s3cret'")
-        (server.data / "pg_hba.conf").write_text("local all chong trust\nlocal all ann scram-sha-256\n")
-        server.restart()
-        told = refusal(f"postgresql://ann:wr0ng-s3cret@/postgres?host={server.root}")
-        assert "password authentication failed" in told
-        assert "s3cret" not in told
-
-    @pytest.mark.parametrize(
-        "address", ["postgresql://u:s3cret@h:port/x", "postgresql://h/x?pasword=s3cret", "postgres://[s3cret/x"]
-    )
-    def test_what_is_no_address_is_told_without_showing_it(self, address):
-        """A password may stand anywhere in it."""
-        with pytest.raises(ConfigurationError) as refused:
-            check_address(address)
-        assert "expected" in str(refused.value)
-        assert "s3cret" not in str(refused.value)
-
-    @pytest.mark.parametrize(
-        ("address", "said"),
-        [
-            ("postgresql:u:s3cret@h/x", "expected postgresql:// at its beginning"),
-            ("POSTGRESQL://u:s3cret@h/x", "expected postgresql:// at its beginning"),
-            ("postgresql://u:s3c@ret@h/x", "user or password: expected an @ in it as %, got it as it is"),
-            ("postgresql://u:s3c/ret@h/x", "user or password: expected a / in it as %, got it as it is"),
-            ("postgresql://u:s3c/r?et@h/x", "user or password: expected a / in it as %, got it as it is"),
-            ("postgresql://u:s3c%ret@h/x", "user or password: expected two hexadecimal digits, not 00, after each %"),
-            ("postgresql://u:s3cret@h/x%", "database: expected two hexadecimal digits"),
-            ("postgresql://u:s3cret@h:port/x", "port: expected a number from 1 to 65535, got text that is no number"),
-            ("postgresql://u:s3cret@h:70000/x", "port: expected a number from 1 to 65535, got 70000"),
-            ("postgresql://u:s3cret@h:1,k:0/x", "port: expected a number from 1 to 65535, got 0"),
-            ("postgresql://u:s3cret@h/x?port=70000", "port: expected a number from 1 to 65535, got 70000"),
-            ("postgresql://u:s3c@h/x?port=70000&user=a@b", "port: expected a number from 1 to 65535, got another one"),
-            (
-                "postgresql://h:5432/x?user=u@s3c&ssl_mode=require",
-                "option: expected one that PostgreSQL's driver knows",
-            ),
-            ("postgresql://u:s3cret@h/x?ssl=false&", "expected postgresql://user@host:5432/database?option=value"),
-            ("postgresql://u:s3cret", "port: expected a number from 1 to 65535, got text that is no number"),
-            ("postgresql:///x?host=u:s3cret@h", "host: expected none with an @ in it"),
-            ("postgresql:///x?hostaddr=u:s3cret@h", "host: expected none with an @ in it"),
-            ("postgresql://u:73133", "port: expected a number from 1 to 65535, got another one; if it was meant as"),
-            ("postgresql://u:s3cret@[::1/x", "host: expected a name, an address, or an IPv6 address in [ ]"),
-            ("postgresql://u:s3cret@h/x?ssl_mode=require", "got ssl_mode, did you mean sslmode?"),
-            ("postgresql://u:s3c@h?ret=1@h/x", "option: expected one that PostgreSQL's driver knows, got another one"),
-            ("postgresql://u:s3cret@h/x?sslmode", "option: expected name=value after the ?, got it without ="),
-            ("postgresql://u:s3cret@h", "database: expected its name"),
-            ("postgresql://u:s3cret@h/?connect_timeout=1", "database: expected its name"),
-        ],
-    )
-    def test_the_part_that_is_wrong_is_named(self, address, said):
-        """In one line, with what was expected, and with nothing that might belong to the password."""
-        with pytest.raises(ConfigurationError) as refused:
-            check_address(address)
-        text = str(refused.value)
-        assert said in text
-        assert not any(part in text for part in ("s3c", "73133", "\n"))
-
-    @pytest.mark.parametrize(
-        "address",
-        [
-            "postgresql://u:p#s?s@h/x",
-            "postgres://u:p%40@[::1]:5432,b:1/x?ssl=true&application_name=a%20b",
-            "postgresql:///x?host=/run/a@b",
-            "postgresql://u@h:/x",
-            "postgresql://h?dbname=x",
-            "postgresql://u@?service=x",
-            "postgresql://localhost:5432/db?user=me@corp",
-            "postgresql://localhost:5432/db?application_name=chong@north",
-            "postgresql://localhost:5432/db?user=me&password=p@ss",
-            "postgresql://u:p@h:5432/db?application_name=chong@north",
-            "postgresql://h/x?sslmode=require&",
-            "postgresql://h:%35432/x",
-            "host=h dbname=x",
-        ],
-    )
-    def test_whatever_the_driver_takes_is_taken(self, address):
-        """A # and a ? do no harm in a password."""
-        assert parsed(address)
-
-    def test_the_database_may_be_named_by_the_environment(self, monkeypatch):
-        """As the driver reads it."""
-        monkeypatch.setenv("PGDATABASE", "x")
-        check_address("postgresql://u@h")
-
-    def test_a_server_that_is_away_is_an_error_of_its_own(self):
-        """To wait for; nothing listens on a socket that was only bound."""
-        with socket.socket() as bound:
-            bound.bind(("127.0.0.1", 0))
-            address = f"postgresql://u:s3cret@127.0.0.1:{bound.getsockname()[1]}/x"
-            with pytest.raises(StoreUnavailable) as away:
-                PostgresTaskStore(address, deadline=DEADLINE)
-            assert "s3cret" not in str(away.value)
-            assert f"postgresql://u@127.0.0.1:{bound.getsockname()[1]}/x" in str(away.value)
-
-    def test_a_supervisor_opens_a_store_that_is_away(self, server):
-        """And has it as soon as it is there; the tables are made then."""
-        server.stop()
-        with open_store(server.address, serving=True) as store:
-            with pytest.raises(StoreUnavailable):
-                store.deployment()
-            server.start()
-            assert store.deployment().num_buckets is None
-
-    def test_a_server_that_accepts_and_says_nothing_is_away(self):
-        """As behind a firewall that opens connections by itself."""
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            address = f"postgresql://u@127.0.0.1:{listener.getsockname()[1]}/x?connect_timeout=1"
-            with pytest.raises(StoreUnavailable):
-                PostgresTaskStore(address, deadline=DEADLINE)
-
-    def test_the_second_host_is_used_when_the_first_is_away(self, server, tmp_path):
-        """As after a failover."""
-        address = f"postgresql://chong@/postgres?host={tmp_path},{server.root}&target_session_attrs=read-write"
-        with PostgresTaskStore(address, deadline=LIMIT) as store:
-            assert stored_queued(store).version == 1
-
-    @pytest.mark.parametrize("name", ["psycopg", "psycopg.pool"])
-    def test_the_driver_says_nothing_by_itself(self, name):
-        """An error is one line: what went wrong again while a failed transaction was undone is none of them."""
-        code = f"import logging, chong.store.postgres; logging.getLogger({name!r}).warning('error ignored in rollback')"
-        assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stderr == b""
-
-    def test_without_the_driver_the_command_to_install_it_is_told(self):
-        """The core does not need it."""
-        code = (
-            "import sys; sys.modules['psycopg'] = None\n"
-            "from chong.store.open import open_store\n"
-            "try: open_store('postgresql://u:s3cret@h/x')\n"
-            "except Exception as error: print(type(error).__name__, error)\n"
-        )
-        said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-        assert said.startswith("ConfigurationError")
-        assert "pip install 'chong[postgres]'" in said
-        assert "s3cret" not in said
-
-
-class TestTables:
-    def test_an_empty_database_is_refused_to_those_who_only_look(self, databases: Databases):
-        """And left empty."""
-        name = databases.new("template1")
-        try:
-            assert "has no tables of chong: run `chong migrate`" in refusal(databases.of(name), create=False)
-            assert "has no tables of chong" in refusal(databases.of(name), create=False)
-        finally:
-            databases.drop(name)
-
-    @pytest.mark.parametrize("standing", ["empty", "older"])
-    def test_several_supervisors_may_start_at_once(self, databases: Databases, standing: str):
-        """One makes or upgrades the tables, the others find them."""
-        name = databases.new("template1" if standing == "empty" else None)
-        faults: list[BaseException] = []
-
-        def start() -> None:
-            try:
-                PostgresTaskStore(databases.of(name), deadline=LIMIT).close()
-            except BaseException as fault:
-                faults.append(fault)
-
-        try:
-            if standing == "older":
-                databases.execute(*TO_SCHEMA_4, database=name)
-            threads = [threading.Thread(target=start) for _ in range(6)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join(LIMIT)
-            assert faults == []
-            with PostgresTaskStore(databases.of(name), create=False) as store:
-                stored_run(store)
-        finally:
-            databases.drop(name)
-
-    def test_older_tables_get_what_is_new(self, store, database):
-        """By whoever may make tables; who only looks is told to wait for that, and the tasks stay as they were."""
-        run = read(store, stored_run(store))
-        store.submit_command(request(1, run))
-        execute(database, *TO_SCHEMA_4)
-        assert f"has schema 4, this code needs {SCHEMA_VERSION}: run `chong migrate`" in refusal(database, create=False)
-        for number in (1, 2):
-            with PostgresTaskStore(database) as upgraded:
-                assert read(upgraded, run) == run
-                assert upgraded.rebucketings() == []
-                assert upgraded.renew(TERM, [run.id], TTL) == set()
-                assert [lease.renewals for lease in upgraded.leases()] == [number]
-                assert upgraded.commands(run.id) == [request(1, run)]
-                assert upgraded.deployment().schema_version == SCHEMA_VERSION
-            run = read(store, run)
-
-    def test_code_that_would_misread_the_tables_is_refused(self, store, database):
-        """To code of schema 5 each lease that has been renewed is past."""
-        assert store.deployment().oldest_code == NEEDED
-
-    def test_an_upgrade_leaves_what_newer_code_has_said(self, store, database):
-        """Code that is too old for the tables is refused after it, as before it."""
-        execute(database, *TO_SCHEMA_4, "UPDATE deployment SET oldest_code = 900")
-        assert "for code that knows schema 900 or newer" in refusal(database)
-
-    def test_tables_for_newer_code_are_refused(self, database):
-        """Reading them wrongly would be worse."""
-        execute(database, "UPDATE deployment SET schema_version = 900, oldest_code = 900")
-        assert "has schema 900" in refusal(database)
-
-    def test_a_table_of_somebody_elses_with_a_later_name_is_told(self, databases: Databases):
-        """Not taken for the work of another process that was faster."""
-        name = databases.new("template1")
-        try:
-            execute(databases.of(name), "CREATE TABLE renewals (x integer)")
-            assert "got other tables" in refusal(databases.of(name))
-        finally:
-            databases.drop(name)
-
-    @pytest.mark.parametrize(
-        "table",
-        [
-            "tasks (mine text)",
-            "deployment (mine text)",
-            "deployment AS SELECT 'blue' AS schema_version, 1 AS oldest_code",
-            "deployment AS SELECT NULL::integer AS schema_version, 1 AS oldest_code",
-            f"deployment AS SELECT {SCHEMA_VERSION} AS schema_version, 1 AS oldest_code",
-        ],
-    )
-    def test_somebody_elses_tables_are_left_alone(self, databases: Databases, table: str):
-        """A table of one of our names is no store of ours."""
-        name = databases.new("template1")
-        try:
-            databases.execute(f"CREATE TABLE {table}", database=name)
-            assert "got other tables" in refusal(databases.of(name))
-        finally:
-            databases.drop(name)
-
-    @pytest.mark.parametrize("create", [True, False], ids=["supervisor", "command"])
-    @pytest.mark.parametrize(
-        "made",
-        [
-            f"CREATE VIEW deployment AS {VERSIONS_OF_OURS}",
-            f"CREATE MATERIALIZED VIEW deployment AS {VERSIONS_OF_OURS}",
-            f"CREATE TABLE deployment AS {VERSIONS_OF_OURS}",
-            "CREATE TABLE deployment (schema_version integer, oldest_code integer) PARTITION BY LIST (oldest_code)",
-        ],
-    )
-    def test_a_stranger_that_looks_like_the_row_is_no_store(self, databases: Databases, made: str, create: bool):
-        """Whatever it is: a store has most of chong's tables, as tables."""
-        name = databases.new("template1")
-        try:
-            databases.execute(made, "CREATE TABLE tasks (mine text)", database=name)
-            assert "got other tables" in refusal(databases.of(name), create=create)
-        finally:
-            databases.drop(name)
-
-    @pytest.mark.parametrize("create", [True, False], ids=["supervisor", "command"])
-    @pytest.mark.parametrize("table", ["deployment", "tasks", "transitions_rest", "renewals", "notes"])
-    def test_a_table_that_was_dropped_is_named(self, database, table: str, create: bool):
-        """As something that is waited for, until a copy is restored; nothing is made in its place."""
-        execute(database, f"DROP TABLE {table}")
-        with pytest.raises(StoreUnavailable, match=f"expected the table {table}, got none: restore the store"):
-            PostgresTaskStore(database, create=create)
-
-    @pytest.mark.parametrize("create", [True, False], ids=["supervisor", "command"])
-    def test_a_database_without_its_row_is_told_to_who_opens_it(self, database, create: bool):
-        """And not taken for somebody else's."""
-        execute(database, "DELETE FROM deployment")
-        with pytest.raises(StoreUnavailable, match="the one row"):
-            PostgresTaskStore(database, create=create)
-
-
-class TestEncodings:
-    @pytest.mark.parametrize("create", [True, False], ids=["supervisor", "command"])
-    @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
-    def test_a_database_that_has_not_every_character_is_refused(self, databases: Databases, encoding, create: bool):
-        """At once, not with the first name that has another one."""
-        name = f"chong_test_{encoding.lower()}_{os.getpid()}"
-        databases.execute(
-            f"CREATE DATABASE {name} ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
-        )
-        try:
-            said = refusal(databases.of(name), create=create)
-            assert f"expected a database with the encoding UTF8, got {encoding}: make one with CREATE DATABASE" in said
-        finally:
-            databases.drop(name)
-
-    def test_a_database_that_cannot_even_be_spoken_to_is_refused(self, databases: Databases):
-        """The server ends the connection itself: nobody waits for that to change."""
-        name = f"chong_test_mule_{os.getpid()}"
-        databases.execute(
-            f"CREATE DATABASE {name} ENCODING 'MULE_INTERNAL' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
-        )
-        try:
-            assert "conversion between UTF8 and MULE_INTERNAL is not supported" in refusal(databases.of(name))
-        finally:
-            databases.drop(name)

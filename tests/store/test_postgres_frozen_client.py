@@ -24,7 +24,7 @@ TRANSACTION_TIMEOUT = 170_000
 DEADLINE = 1.0
 SLACK = 20.0
 """For a machine that is busy; without a bound it would be for ever."""
-FROZEN = """
+WRITER = """
 import os, signal, sys
 from chong.store import postgres_session
 from chong.store.errors import StoreUnavailable
@@ -35,7 +35,7 @@ from chong.store.states import Status
 execute = postgres_session.Statements.execute
 left = int(sys.argv[2])
 
-def freeze(self, query, values, /):
+def suspend(self, query, values, /):
     global left
     found = execute(self, query, values)
     left -= 1
@@ -45,15 +45,15 @@ def freeze(self, query, values, /):
 
 with PostgresTaskStore(sys.argv[1], deadline=1) as store:
     task = store.get(task_id(1))
-    postgres_session.Statements.execute = freeze
+    postgres_session.Statements.execute = suspend
     try:
-        print(store.save_many([save_of(task, moved(task, Status.RUNNING), event_id="frozen")]), flush=True)
+        print(store.save_many([save_of(task, moved(task, Status.RUNNING), event_id="late")]), flush=True)
     except StoreUnavailable as error:
         print("away", flush=True)
 """
 
 
-FROZEN_UPKEEP = """
+UPKEEP = """
 import os, signal, sys
 from datetime import UTC, datetime
 from chong.store import postgres_session
@@ -63,7 +63,7 @@ from chong.store.postgres import PostgresTaskStore
 
 execute = postgres_session.Connection.execute
 
-def freeze(self, query, *words, **more):
+def suspend(self, query, *words, **more):
     found = execute(self, query, *words, **more)
     text = query if isinstance(query, str) else query.as_string(self)
     if text.startswith("LOCK TABLE ONLY transitions"):
@@ -73,7 +73,7 @@ def freeze(self, query, *words, **more):
 with PostgresTaskStore(sys.argv[1]) as store:
     with store._calls.connected() as connection:
         connection.execute(f"DROP TABLE {max(months_ahead(datetime.now(UTC))).table}")
-    postgres_session.Connection.execute = freeze
+    postgres_session.Connection.execute = suspend
     try:
         store.upkeep()
     except StoreUnavailable as error:
@@ -82,13 +82,13 @@ with PostgresTaskStore(sys.argv[1]) as store:
 
 
 @contextmanager
-def frozen(*code: str) -> Iterator[subprocess.Popen[str]]:
-    """A process that runs this code, with these words, and has frozen itself by now."""
+def suspended(*code: str) -> Iterator[subprocess.Popen[str]]:
+    """A process that runs this code, with these words, and has suspended itself by now."""
     words = [sys.executable, "-c", *code]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as child:
         try:
             stopped = psutil.STATUS_STOPPED
-            wait_until(lambda: psutil.Process(child.pid).status() == stopped, "the freeze")
+            wait_until(lambda: psutil.Process(child.pid).status() == stopped, "its SIGSTOP")
             yield child
         finally:
             child.kill()
@@ -120,7 +120,7 @@ def test_a_frozen_writer_lets_go_of_what_it_has_locked(database: str, after: int
             unavailable("a server before version 17 knows no limit of a whole transaction")
     with PostgresTaskStore(database, deadline=DEADLINE) as store:
         run = stored_run(store, 1)
-        with frozen(FROZEN, database, str(after)) as child:
+        with suspended(WRITER, database, str(after)) as child:
             end = save_of(run, moved(run, Status.SUCCEEDED, ended_at=datetime.now(UTC)))
             save_in_time(store, end)
             wake(child)
@@ -133,6 +133,6 @@ def test_a_frozen_upkeep_lets_go_of_the_trail(database: str):
     """Nobody in the whole deployment could write to it."""
     with PostgresTaskStore(database, deadline=DEADLINE) as store:
         run = stored_run(store, 1)
-        with frozen(FROZEN_UPKEEP, database) as child:
+        with suspended(UPKEEP, database) as child:
             save_in_time(store, save_of(run, moved(run, Status.SUCCEEDED, ended_at=datetime.now(UTC))))
             wake(child)

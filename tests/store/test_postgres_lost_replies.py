@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 from lossy_proxy import LossyProxy, lossy
-from pg_server import url_of
+from pg_server import execute, url_of
 from psycopg import conninfo
 
 from chong.store.alert import Finding
@@ -55,11 +55,6 @@ NOTHING_STORED = timedelta(0)
 def case(prepare: Case) -> Case:
     CASES[prepare.__name__] = prepare
     return prepare
-
-
-def execute(address: str, statement: str) -> None:
-    with psycopg.connect(address, autocommit=True) as connection:
-        connection.execute(statement)
 
 
 def expect(found: Any, wanted: Any) -> None:

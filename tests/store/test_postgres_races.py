@@ -14,7 +14,6 @@ from typing import Any
 import lease_races
 import psycopg
 import pytest
-from pg_server import Server
 from waiting import wait_until
 
 from chong.store.errors import ConcurrencyConflict, Rebucketed, Refused, StoreUnavailable
@@ -260,9 +259,9 @@ def test_a_new_task_waits_for_a_rebucket_and_is_then_refused(stores, store):
     assert store.get(task_id(2)) is None
 
 
-def test_a_restart_in_the_middle_loses_no_accepted_write_and_doubles_none():
+def test_a_restart_in_the_middle_loses_no_accepted_write_and_doubles_none(server):
     """Writers go on through a crash of the server: each save is there once, or was refused for good."""
-    with Server() as server, PostgresTaskStore(server.address, deadline=5.0) as store:
+    with PostgresTaskStore(server.address, deadline=5.0) as store:
         done: list[int] = []
         stop = threading.Event()
 

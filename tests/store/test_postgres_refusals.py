@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import psycopg
 import pytest
-from pg_server import Server
+from pg_server import Server, execute
 
 from chong.store.errors import ConfigurationError, Refused, RightsMissing, StoreUnavailable
 from chong.store.open import check_address, open_store
@@ -20,7 +20,7 @@ HBA = """
 local all all trust
 host all locked all scram-sha-256
 host all banned all reject
-host postgres,empty,full,frozen all all trust
+host postgres,empty,full,read_only all all trust
 """
 SET_UP = (
     "CREATE ROLE ann LOGIN",
@@ -30,14 +30,14 @@ SET_UP = (
     "CREATE DATABASE empty",
     "CREATE DATABASE closed",
     'CREATE DATABASE "full"',
-    "CREATE DATABASE frozen",
+    "CREATE DATABASE read_only",
     "REVOKE CONNECT ON DATABASE closed FROM PUBLIC",
-    "ALTER DATABASE frozen SET default_transaction_read_only = on",
+    "ALTER DATABASE read_only SET default_transaction_read_only = on",
 )
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
+def guarded() -> Iterator[Server]:
     """One with roles that may little, and databases that not everybody may use."""
     with Server(host="127.0.0.1") as server:
         execute(server.address, *SET_UP)
@@ -46,12 +46,6 @@ def server() -> Iterator[Server]:
         (server.data / "pg_hba.conf").write_text(HBA.replace("postgres,", "postgres,closed,"))
         server.restart()
         yield server
-
-
-def execute(address: str, *statements: str) -> None:
-    with psycopg.connect(address, autocommit=True) as connection:
-        for statement in statements:
-            connection.execute(statement)
 
 
 def address_of(server: Server, user: str, database: str, password: str = SECRET, options: str = "") -> str:
@@ -85,9 +79,9 @@ class TestForGood:
             ("ann", "full", "options=-c%20nonsense%3D1", 'unrecognized configuration parameter "nonsense"'),
         ],
     )
-    def test_what_the_server_refuses(self, server, user, database, options, expected, patient):
+    def test_what_the_server_refuses(self, guarded, user, database, options, expected, patient):
         """Names, passwords, and what the address asks the server for."""
-        address = address_of(server, user, database, options=options)
+        address = address_of(guarded, user, database, options=options)
         assert expected in told(ConfigurationError, address, patient=patient)
 
     @pytest.mark.parametrize(
@@ -98,21 +92,21 @@ class TestForGood:
             ("full", "permission denied for table deployment; expected a role with SELECT"),
         ],
     )
-    def test_a_right_that_is_missing_from_the_start(self, server, database, expected, patient):
+    def test_a_right_that_is_missing_from_the_start(self, guarded, database, expected, patient):
         """Whichever it is: to connect, to make the tables, or to read the first of them."""
-        assert expected in told(RightsMissing, address_of(server, "ann", database), patient=patient)
+        assert expected in told(RightsMissing, address_of(guarded, "ann", database), patient=patient)
 
-    def test_a_right_to_make_the_tables_is_no_matter_of_configuration_to_who_looks(self, server, patient):
+    def test_a_right_to_make_the_tables_is_no_matter_of_configuration_to_who_looks(self, guarded, patient):
         """As to who makes them."""
         with (
             pytest.raises(RightsMissing, match="run `chong migrate` with a role that may create tables, got ann"),
-            PostgresTaskStore(address_of(server, "ann", "empty"), create=False, patient=patient) as store,
+            PostgresTaskStore(address_of(guarded, "ann", "empty"), create=False, patient=patient) as store,
         ):
             store.stats()
 
-    def test_a_missing_password(self, server, patient):
+    def test_a_missing_password(self, guarded, patient):
         """Nothing was refused yet: the driver had nothing to say."""
-        address = address_of(server, "locked", "full", password="")
+        address = address_of(guarded, "locked", "full", password="")
         assert "no password supplied" in told(ConfigurationError, address, patient=patient)
 
     @pytest.mark.parametrize(
@@ -125,15 +119,15 @@ class TestForGood:
             ("service=nowhere", 'definition of service "nowhere" not found'),
         ],
     )
-    def test_an_option_that_the_driver_does_not_take(self, server, option, expected, patient):
+    def test_an_option_that_the_driver_does_not_take(self, guarded, option, expected, patient):
         """Its name is right, its value is not."""
-        address = address_of(server, "ann", "full", options=option)
+        address = address_of(guarded, "ann", "full", options=option)
         assert expected in told(ConfigurationError, address, patient=patient)
 
-    def test_a_server_that_is_too_old(self, server, monkeypatch, patient):
+    def test_a_server_that_is_too_old(self, guarded, monkeypatch, patient):
         """It lacks what the queries need."""
         monkeypatch.setattr(psycopg.ConnectionInfo, "server_version", property(lambda _: 13_0012))
-        line = told(ConfigurationError, server.address, patient=patient)
+        line = told(ConfigurationError, guarded.address, patient=patient)
         assert line.endswith("expected PostgreSQL 14 or newer, got 13")
 
 
@@ -181,28 +175,28 @@ class TestAway:
         said = "x\nAll failures were:\n- host: 'l', port: 1: refused\n- host: 'l', port: 1: FATAL:  password wrong"
         assert type(refusal(psycopg.OperationalError(said), "postgresql://u@l/x")) is ConfigurationError
 
-    def test_a_second_host_that_refuses_does_not_end_the_wait_for_the_first(self, server, tmp_path):
+    def test_a_second_host_that_refuses_does_not_end_the_wait_for_the_first(self, guarded, tmp_path):
         """As a standby may that was not told of the role."""
-        address = f"postgresql://nobody_here@/postgres?host={tmp_path},{server.root}"
+        address = f"postgresql://nobody_here@/postgres?host={tmp_path},{guarded.root}"
         told(StoreUnavailable, address, patient=True)
 
-    def test_a_read_only_server_is_waited_for(self, server):
+    def test_a_read_only_server_is_waited_for(self, guarded):
         """A standby may be promoted; those who only look are content with it."""
-        frozen = server.address.replace("/postgres?", "/frozen?")
-        assert "can be written to" in told(StoreUnavailable, frozen, patient=True)
-        writable = f"{frozen}&options={quote('-c default_transaction_read_only=off')}"
+        read_only = guarded.address.replace("/postgres?", "/read_only?")
+        assert "can be written to" in told(StoreUnavailable, read_only, patient=True)
+        writable = f"{read_only}&options={quote('-c default_transaction_read_only=off')}"
         PostgresTaskStore(writable).close()
-        with PostgresTaskStore(frozen, create=False) as store:
+        with PostgresTaskStore(read_only, create=False) as store:
             assert store.deployment().schema_version == SCHEMA_VERSION
-        assert "read-only" in told(StoreUnavailable, frozen, patient=False)
+        assert "read-only" in told(StoreUnavailable, read_only, patient=False)
 
-    def test_rights_that_were_never_given(self, server):
+    def test_rights_that_were_never_given(self, guarded):
         """Whoever looks is told what a look needs, whoever writes what that needs."""
-        full = server.address.replace("/postgres?", "/full?")
+        full = guarded.address.replace("/postgres?", "/full?")
         execute(full, "CREATE ROLE reader LOGIN", "GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
         try:
             said = "permission denied for table .* expected a role with SELECT,"
-            address = address_of(server, "reader", "full")
+            address = address_of(guarded, "reader", "full")
             with PostgresTaskStore(address) as store:
                 with pytest.raises(RightsMissing, match=said):
                     stored_run(store)
@@ -213,9 +207,9 @@ class TestAway:
         finally:
             execute(full, "DROP OWNED BY reader", "DROP ROLE reader")
 
-    def test_a_check_looks_at_the_tables_of_chong_alone(self, server):
+    def test_a_check_looks_at_the_tables_of_chong_alone(self, guarded):
         """A stranger's, of the same owner in the same schema, and the months of the trail need no right."""
-        full = server.address.replace("/postgres?", "/full?")
+        full = guarded.address.replace("/postgres?", "/full?")
         execute(full, "CREATE TABLE strangers (name text)", "CREATE ROLE carl LOGIN")
         try:
             with psycopg.connect(full) as connection:
@@ -225,7 +219,7 @@ class TestAway:
                 )
                 tables = [name for (name,) in connection.execute(asked)]
             execute(full, f"GRANT SELECT, INSERT, UPDATE, DELETE ON {', '.join(tables)} TO carl")
-            with PostgresTaskStore(address_of(server, "carl", "full"), create=False) as store:
+            with PostgresTaskStore(address_of(guarded, "carl", "full"), create=False) as store:
                 store.check_serving()
                 run = stored_run(store, 9)
                 assert store.history(run.id)
@@ -237,12 +231,12 @@ class TestAway:
         finally:
             execute(full, "DROP OWNED BY carl", "DROP ROLE carl", "DROP TABLE strangers")
 
-    def test_rights_that_were_taken_away_are_waited_for(self, server):
+    def test_rights_that_were_taken_away_are_waited_for(self, guarded):
         """What runs goes on meanwhile: they may be given back."""
-        full = server.address.replace("/postgres?", "/full?")
+        full = guarded.address.replace("/postgres?", "/full?")
         execute(full, "CREATE ROLE bob LOGIN SUPERUSER")
         try:
-            with PostgresTaskStore(address_of(server, "bob", "full")) as store:
+            with PostgresTaskStore(address_of(guarded, "bob", "full")) as store:
                 run = stored_run(store)
                 execute(full, "ALTER ROLE bob NOSUPERUSER")
                 with pytest.raises(StoreUnavailable, match="permission denied"):
@@ -253,18 +247,18 @@ class TestAway:
         finally:
             execute(full, "DROP ROLE bob", "TRUNCATE tasks, leases, transitions")
 
-    def test_a_password_that_was_changed_is_waited_for(self, server):
+    def test_a_password_that_was_changed_is_waited_for(self, guarded):
         """Also by renewals, whose first connection is made later than the other calls'."""
-        execute(server.address, "ALTER ROLE locked PASSWORD 'right' SUPERUSER")
-        with PostgresTaskStore(address_of(server, "locked", "full", password="right")) as store:
+        execute(guarded.address, "ALTER ROLE locked PASSWORD 'right' SUPERUSER")
+        with PostgresTaskStore(address_of(guarded, "locked", "full", password="right")) as store:
             run = stored_run(store)
-            execute(server.address, "ALTER ROLE locked PASSWORD 'another'")
+            execute(guarded.address, "ALTER ROLE locked PASSWORD 'another'")
             with pytest.raises(StoreUnavailable, match="password authentication failed"):
                 store.renew(TERM, [run.id], TTL)
-            execute(server.address, "ALTER ROLE locked PASSWORD 'right'")
+            execute(guarded.address, "ALTER ROLE locked PASSWORD 'right'")
             assert store.renew(TERM, [run.id], timedelta(seconds=9)) == set()
-        execute(server.address, "ALTER ROLE locked PASSWORD 'right-s3cret' NOSUPERUSER")
-        execute(server.address.replace("/postgres?", "/full?"), "TRUNCATE tasks, leases, transitions")
+        execute(guarded.address, "ALTER ROLE locked PASSWORD 'right-s3cret' NOSUPERUSER")
+        execute(guarded.address.replace("/postgres?", "/full?"), "TRUNCATE tasks, leases, transitions")
 
 
 class TestAddresses:
@@ -300,10 +294,10 @@ class TestAddresses:
         check_address("postgresql://u@a,b:5433/x")
 
 
-def test_a_refused_value_is_none_of_the_servers_faults(server):
+def test_a_refused_value_is_none_of_the_servers_faults(guarded):
     """It costs its own call."""
     with (
-        PostgresTaskStore(server.address.replace("/postgres?", "/full?")) as store,
+        PostgresTaskStore(guarded.address.replace("/postgres?", "/full?")) as store,
         pytest.raises(Refused),
     ):
         stored_queued(store, name="nul\0")

@@ -12,7 +12,6 @@ import lease_races
 import processes
 import psycopg
 import pytest
-from pg_server import Databases, Server
 from processes import Patient, run_all
 
 from chong.store.open import open_store
@@ -29,34 +28,18 @@ HOLDS = 40
 """For each who places some."""
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server() as server:
-        yield server
-
-
 @pytest.fixture
-def place(server) -> Iterator[str]:
-    """The address of an empty store."""
-    databases = Databases(server.address)
-    name = databases.new()
-    yield databases.of(name)
-    databases.drop(name)
-    databases.close()
-
-
-@pytest.fixture
-def store(place) -> Iterator[Any]:
-    with open_store(place) as store:
+def store(own_database) -> Iterator[Any]:
+    with open_store(own_database) as store:
         yield Patient(store)
 
 
 @pytest.fixture
-def run(server, place):
+def run(crashing, own_database):
     """As `run_all`; the server crashes whenever another part of `whole` is done by the count of `progress`."""
 
     def run(parts, progress, whole):
-        return run_all(place, parts, meanwhile=partial(crash, server, progress, whole // (CRASHES + 1)))
+        return run_all(own_database, parts, meanwhile=partial(crash, crashing, progress, whole // (CRASHES + 1)))
 
     return run
 
@@ -78,8 +61,8 @@ def crash(server, progress, step, children) -> None:
         server.restart(signal.SIGQUIT)
 
 
-def count_firings(place: str) -> int:
-    with psycopg.connect(place) as connection:
+def count_firings(address: str) -> int:
+    with psycopg.connect(address) as connection:
         return len(connection.execute("SELECT 1 FROM firings").fetchall())
 
 
@@ -127,10 +110,10 @@ class TestClaims:
         claims = list(chain(*run(claimers, ended, TASKS)))
         assert sorted(claims) == sorted(command.id for command in wanted)
 
-    def test_every_firing_is_claimed_once(self, run, place):
+    def test_every_firing_is_claimed_once(self, run, own_database):
         """Whoever has lost the answer is told again that it is his."""
         claimers = (partial(contenders.fire_all, f"node-{number}", TASKS) for number in range(WRITERS))
-        claims = run(claimers, partial(count_firings, place), TASKS)
+        claims = run(claimers, partial(count_firings, own_database), TASKS)
         assert sorted(chain(*claims)) == contenders.planned(TASKS)
 
 

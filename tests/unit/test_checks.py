@@ -256,9 +256,9 @@ def test_versions_apart_are_one_finding():
 def test_the_configured_nodes_are_compared_with_what_is_declared():
     """Other buckets, nodes that never came, nodes that nobody named, and a table that cannot be read."""
     configured = {
-        "a": Share(frozenset({0, 1}), place="chong.toml:9: nodes.a.owned_buckets"),
+        "a": Share(frozenset({0, 1}), origin="chong.toml:9: nodes.a.owned_buckets"),
         "b": Share(frozenset(range(4, 8))),
-        "new": Share(place="chong.toml: nodes.new"),
+        "new": Share(origin="chong.toml: nodes.new"),
         "odd": Share(fault="chong.toml:3: no"),
     }
     seen = survey([node("a", started_at=LONG_AGO), node("b"), node("c")], PAIR)
@@ -282,7 +282,7 @@ def test_a_file_of_another_number_of_buckets_is_one_finding():
     """As after a rebucket: of the buckets of another number nothing can be compared, and all nodes are down."""
     down = [node(name, is_live=False, ended_at=LONG_AGO) for name in PAIR]
     seen = survey(down)
-    old = {name: Share(frozenset({0, 1}), 4, number_place="chong.toml:2: num_buckets") for name in PAIR}
+    old = {name: Share(frozenset({0, 1}), 4, number_origin="chong.toml:2: num_buckets") for name in PAIR}
     (one,) = (each for each in findings(seen, old) if each.kind == "config")
     assert (one.subject, one.detail) == ("num_buckets", "4 by chong.toml:2: num_buckets, 8 in the store")
     assert one.advice.startswith("set num_buckets = 8 and each node's owned_buckets there")

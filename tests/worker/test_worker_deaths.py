@@ -129,11 +129,11 @@ def test_when_forkserver_and_supervisor_are_gone_the_leash_ends_the_workers(node
     names = ["sample.loop", "sample.spin", "sample.deaf", "sample.block"]
     runs = [connection.start(f"r{number}", name) for number, name in enumerate(names)]
     waiting = connection.spawn("before-go")
-    frozen = connection.start("frozen", "sample.block")
-    for run in (*runs, frozen):
+    suspended = connection.start("suspended", "sample.block")
+    for run in (*runs, suspended):
         run.wait_for("started")
-    os.kill(frozen.pid, signal.SIGSTOP)
-    pids = [run.pid for run in (*runs, frozen, waiting)]
+    os.kill(suspended.pid, signal.SIGSTOP)
+    pids = [run.pid for run in (*runs, suspended, waiting)]
     node.kill()
     assert all(is_alive(pid) for pid in pids)
     os.close(connection.leash)

@@ -56,7 +56,7 @@ def test_a_stop_arrives_whatever_the_task_has_replaced(connection):
 def test_time_that_stands_still_holds_nothing_up(connection):
     """A sleep ends, checkpoints leave, and frames say when they were sent."""
     began = time.time()
-    run = connection.start("r", "patching.frozen", {"seconds": 0.1})
+    run = connection.start("r", "patching.timeless", {"seconds": 0.1})
     assert run.wait_for("result")["value"] == "slept"
     assert [frame["done"] for frame in run.frames if frame["kind"] == "checkpoint" and frame["done"] is not None]
     assert all(began - 60 < frame["at"] <= time.time() + 1 for frame in run.frames)
@@ -64,7 +64,7 @@ def test_time_that_stands_still_holds_nothing_up(connection):
 
 def test_a_stop_arrives_while_time_stands_still(connection):
     """Out of a sleep that would last for an hour."""
-    run = connection.start("r", "patching.frozen", {"seconds": 3600})
+    run = connection.start("r", "patching.timeless", {"seconds": 3600})
     run.wait_for("checkpoint")
     number = run.down("stop")
     run.finish()
@@ -73,10 +73,10 @@ def test_a_stop_arrives_while_time_stands_still(connection):
 
 def test_a_module_that_stops_time_costs_no_other_task(node):
     """The forkserver's own waits go on, and so do those of the runs that are forked from it."""
-    (node.root / "stops.py").write_text("import patching_tasks\npatching_tasks.freeze()\n")
+    (node.root / "stops.py").write_text("import patching_tasks\npatching_tasks.stop_time()\n")
     connection = node.start(("patching_tasks", "stops")).attach()
     began = time.time()
-    run = connection.start("r", "patching.frozen", {"seconds": 0.1})
+    run = connection.start("r", "patching.timeless", {"seconds": 0.1})
     assert run.wait_for("result")["value"] == "slept"
     assert began - 60 < connection.release("r")["at"] <= time.time() + 1
 
