@@ -1,11 +1,16 @@
-"""Named SQL, read from the .sql files beside this module.
+"""Named SQL, read from the .sql files beside this module: of each database a folder of them, cut by noun.
 
-A query begins with a line `-- name: xyz` and one `--` line that says what it is for. `{xyz}` stands for the query
-of that name or for a list of states; a name that is not known is left for the caller to fill in.
+A query begins with a line `-- name: xyz` and one `--` line that says what it is for; it is named after the method that
+runs it. `{xyz}` stands for the query of that name, in whichever file of the folder, or for a list of states; a name
+that is not known is left for the caller to fill in.
+
+PostgreSQL is passed a list as an array, SQLite as a JSON array. In PostgreSQL `{now}` is the store's clock, which is
+the server's outside of tests. A bound for an index is (SELECT {now} - ...): without the SELECT the clock would be read
+for each row, and the index be walked from end to end.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from chong.store.states import FINAL, RUNS, WAITING, Status
@@ -42,13 +47,19 @@ def load_script(name: str) -> str:
 
 
 def load_queries(name: str, **more: str) -> dict[str, str]:
-    """The queries of a file by name; `more` are further words that stand for something."""
-    _, *parts = _HEAD.split((_FOLDER / f"{name}.sql").read_text(encoding="utf-8"))
-    queries = {title: text.strip() for title, text in zip(parts[::2], parts[1::2], strict=True)}
+    """The queries of a folder's files, or of one file, by name; `more` are further words that stand for something."""
+    files = sorted((_FOLDER / name).glob("*.sql")) or [_FOLDER / f"{name}.sql"]
+    queries = {title: text for file in files for title, text in _named(file.read_text(encoding="utf-8"))}
     known = queries | _LISTS | more
     for _ in range(_DEPTH):
         queries = {title: _fill(text, known | queries) for title, text in queries.items()}
     return queries
+
+
+def _named(text: str) -> Iterator[tuple[str, str]]:
+    _, *parts = _HEAD.split(text)
+    for title, query in zip(parts[::2], parts[1::2], strict=True):
+        yield title, query.strip()
 
 
 def with_percent(query: str) -> str:

@@ -28,9 +28,7 @@ class SurveyTables(TableCalls):
                 now=self._codec.moment_out(store["now"]),
                 engine=store["engine"],
                 engine_version=store["engine_version"],
-                rebucketed_at=None
-                if store["rebucketed_at"] is None
-                else self._codec.moment_out(store["rebucketed_at"]),
+                rebucketed_at=None if rebucketed_at is None else self._codec.moment_out(rebucketed_at),
                 deployment=self._codec.deployment_from_rows(rows("deployment")),
                 nodes=tuple(self._whole(self._codec.node_from_row, rows("nodes"))),
                 declarations=tuple(self._whole(self._codec.declaration_from_row, rows("declarations"))),

@@ -108,8 +108,9 @@ class TestPackage:
 class TestQueries:
     def test_every_query_has_a_purpose(self):
         """One line each; a query without one would be swallowed by the one before."""
-        text = (Path(chong.store.__file__).parent / "sql" / "sqlite.sql").read_text()
-        assert text.count("-- name: ") == len(load_queries("sqlite"))
+        for dialect in ("sqlite", "postgres"):
+            files = (Path(chong.store.__file__).parent / "sql" / dialect).glob("*.sql")
+            assert sum(file.read_text().count("-- name: ") for file in files) == len(load_queries(dialect))
 
     def test_no_blank_is_left_but_the_conditions(self):
         """A misspelt name would reach the database."""

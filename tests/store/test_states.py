@@ -70,7 +70,7 @@ class TestSql:
         """The lists in the SQL come from the table."""
         folder = Path(sql.__file__).parent / "sql"
         words = "|".join(Status)
-        for file in folder.glob("*.sql"):
+        for file in folder.rglob("*.sql"):
             assert re.findall(rf"'({words})'", file.read_text()) == []
 
     def test_the_check_names_every_status(self):
