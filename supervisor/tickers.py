@@ -64,9 +64,7 @@ class Tickers:
         self._log = log
         self.keeper = self._lease_keeper(tasks)
         self.bounds = self._log_bounds(processes)
-        self.hook = AlertHook(
-            settings.alert_command, on_failure=lambda why: self._tell("alert_command_failed", why=why)
-        )
+        self.hook = AlertHook(settings.alert_command, on_failure=lambda why: self._say("alert_command_failed", why=why))
         poller = self._command_poller(shared_holds)
         acts = (
             ("chong-leases", self.keeper.renew),
@@ -83,7 +81,7 @@ class Tickers:
     def _ticker(self, name: str, act: Act) -> Ticker:
         return Ticker(name, act, on_fault=self._loop.fail)
 
-    def _tell(self, event: str, **facts: object) -> None:
+    def _say(self, event: str, **facts: object) -> None:
         """As an error, in the loop's thread."""
         self._loop.call(partial(self._log.error, event, **facts))
 
@@ -117,7 +115,7 @@ class Tickers:
             on_holds=lambda found: loop.call(partial(shared_holds.take, found)),
             on_error=polling.failed,
             on_success=polling.succeeded,
-            on_unreadable=lambda fault: self._tell("command_unreadable", error=str(fault)),
+            on_unreadable=lambda fault: self._say("command_unreadable", error=str(fault)),
         )
 
     def _sampler(self, tasks: Tasks) -> Sampler:
@@ -131,7 +129,7 @@ class Tickers:
         return LogBounds(
             logs=lambda: processes.logs.growing() | dict.fromkeys(processes.generations.logs(), GENERATION_LOG_MAX),
             ended=processes.logs.ended,
-            on_trouble=lambda path, error: self._tell("log_not_bounded", path=str(path), error=str(error)),
+            on_trouble=lambda path, error: self._say("log_not_bounded", path=str(path), error=str(error)),
         )
 
     def _looks(self) -> list[tuple[str, Act]]:

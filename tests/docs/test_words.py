@@ -40,7 +40,7 @@ def events() -> set[str]:
     text = "\n".join(file.read_text() for file in folder.glob("*.py"))
     called = re.findall(r"""\blog\.(?:info|warning|error|critical)[(,]\s*"([a-z_]+)\"""", text.replace("_log.", "log."))
     named = re.findall(r"""\"event\": "([a-z_]+)\"""", text)
-    said = re.findall(r"""\bsay\(\s*"([a-z_]+)\"""", text)
+    said = re.findall(r"""\b_?say\(\s*"([a-z_]+)\"""", text)
     recurring = re.findall(r"""\bRecurring\((?:self\._)?log, "([a-z_]+)", "([a-z_]+)"[,)]""", text)
     return {*called, *said, *named, *(event for pair in recurring for event in pair)}
 
