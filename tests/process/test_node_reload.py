@@ -305,12 +305,17 @@ def test_a_node_that_goes_down_does_not_wait_for_an_import(fresh: InProcess):
 
 def test_reloads_leave_nothing_behind(fresh: InProcess):
     """Descriptors, processes, sockets, locks and lists of tasks."""
+
+    def only(number: int) -> bool:
+        """Of the former ones the node has let everything go, which it does behind the end of their processes."""
+        left = [path.name for path in [*fresh.paths.runtime.iterdir(), *fresh.state.glob("generation-*")]]
+        mine = [f"generation-{number}.{kind}" for kind in ("json", "lock", "sock")]
+        return sorted(left) == ["control.sock", *mine] and len(fresh.forkservers()) == 1
+
     assert fresh.controller.reload().generation == 2
-    wait_until(lambda: len(fresh.forkservers()) == 1, "one forkserver")
+    wait_until(lambda: only(2), "nothing of the first generation")
     before = descriptors()
     for number in range(3, 8):
         assert fresh.controller.reload().generation == number
-    wait_until(lambda: len(fresh.forkservers()) == 1, "one forkserver")
+    wait_until(lambda: only(7), "nothing of the former generations")
     wait_until(lambda: not gained(before, descriptors()), "no more descriptors than before")
-    left = [path.name for path in [*fresh.paths.runtime.iterdir(), *fresh.state.glob("generation-*")]]
-    assert sorted(left) == ["control.sock", "generation-7.json", "generation-7.lock", "generation-7.sock"]
