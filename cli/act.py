@@ -54,11 +54,10 @@ def submit(
     """
     call.check_node()
     submission = Submission(name=name, key=key, params=read_params(params, assignments), unique_key=unique)
-    if wait:
-        with reach(call) as reached:
-            return _see_through(call, reached.store, submission, as_json=as_json)
-    _check_ownership(call)
+    _check_ownership(call, always=wait)
     accepted = hand_over(call, submission)
+    if wait:
+        return _see_through(call, submission, as_json=as_json)
     if as_json:
         print_json(accepted)
     else:
@@ -66,9 +65,12 @@ def submit(
     return Exit.DONE
 
 
-def _check_ownership(call: Invocation) -> None:
-    """Nothing is read from the store here, so its being away stops nobody: the supervisor judges the bucket itself."""
-    if call.num_buckets is None and call.owned is None:
+def _check_ownership(call: Invocation, *, always: bool) -> None:
+    """The store's being away stops nobody: the supervisor judges the bucket itself. A wrong address does.
+
+    always: also where nothing is said that could be wrong, as the store will be asked.
+    """
+    if call.num_buckets is None and call.owned is None and not always:
         return
     try:
         with reach(call):
@@ -77,11 +79,15 @@ def _check_ownership(call: Invocation) -> None:
         remark(f"chong: number of buckets not compared, the store is out of reach: {error}")
 
 
-def _see_through(call: Invocation, store: TaskStore, submission: Submission, *, as_json: bool) -> Exit:
-    hand_over(call, submission)
+def _see_through(call: Invocation, submission: Submission, *, as_json: bool) -> Exit:
     if not as_json:
         print(submission.id, flush=True)
-    task = wait_until(lambda: _ended(store, submission.id))
+    try:
+        with reach(call) as reached:
+            task = wait_until(lambda: _ended(reached.store, submission.id))
+    except StoreUnavailable:
+        remark(f"chong: task {submission.id} was accepted; how it ends the store knows, which is out of reach")
+        raise
     assert task is not None, "without a time-out there is no other end"
     if as_json:
         print_json(task)

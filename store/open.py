@@ -2,18 +2,14 @@
 
 import importlib
 import os
-import re
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from types import ModuleType
 
+from chong.store.address import EXPECTED, SERVERS, split_scheme
 from chong.store.contract import OnUnreadable, TaskStore, refuse
 from chong.store.errors import ConfigurationError
-
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)\Z", re.DOTALL)
-_LIBPQ_WORDS = re.compile(r"\s*(host|hostaddr|port|dbname|user|password|passfile|service)\s*=")
-_SERVERS = frozenset({"postgresql", "postgres"})
 
 
 def open_store(
@@ -33,9 +29,9 @@ def open_store(
     """
     address = os.fspath(url)
     if not address.strip():
-        raise ConfigurationError("store: expected sqlite:///path or a path, got nothing")
+        raise ConfigurationError(f"store: {EXPECTED}, got nothing")
     found = _scheme_of(address)
-    scheme, rest = ("sqlite", None) if found is None else (found[1].lower(), found[2])
+    scheme, rest = ("sqlite", None) if found is None else found
     if scheme == "sqlite":
         # Imported late, here and below: a process that never opens a store need not load SQLite.
         from chong.store.sqlite import SqliteTaskStore  # noqa: PLC0415
@@ -46,12 +42,11 @@ def open_store(
         from chong.store.memory import InMemoryTaskStore  # noqa: PLC0415
 
         return InMemoryTaskStore(clock, on_unreadable=on_unreadable)
-    if scheme in _SERVERS:
-        store: TaskStore = _postgres().PostgresTaskStore(
-            address, create=create, patient=serving, clock=clock, on_unreadable=on_unreadable
-        )
-        return store
-    raise _unknown(scheme)
+    assert scheme in SERVERS, "there are no others"
+    store: TaskStore = _postgres().PostgresTaskStore(
+        address, create=create, patient=serving, clock=clock, on_unreadable=on_unreadable
+    )
+    return store
 
 
 def check_address(url: str) -> None:
@@ -59,28 +54,27 @@ def check_address(url: str) -> None:
     found = _scheme_of(url)
     if found is None:
         return
-    scheme = found[1].lower()
+    scheme, rest = found
     if scheme == "sqlite":
-        _path_of(found[2])
-    elif scheme in _SERVERS:
+        _path_of(rest)
+    elif scheme in SERVERS:
         _postgres().check_address(url)
-    elif scheme != "memory":
-        raise _unknown(scheme)
 
 
 def file_of(url: str) -> Path | None:
-    """The file that an address names; None for a store that is no file, and for what is no address."""
-    found = _SCHEME.match(url)
+    """The file that an address names, None for a store that is no file; ConfigurationError as for `check_address`."""
+    found = _scheme_of(url)
     if found is None:
         return Path(url)
-    return Path(_path_of(found[2])) if found[1].lower() == "sqlite" else None
+    scheme, rest = found
+    return Path(_path_of(rest)) if scheme == "sqlite" else None
 
 
-def _scheme_of(address: str) -> re.Match[str] | None:
-    if _LIBPQ_WORDS.match(address):
-        # As a path it would be a new file, and its name would show the password.
-        raise ConfigurationError("store: expected postgresql://user@host:5432/database, got key=value words of libpq")
-    return _SCHEME.match(address)
+def _scheme_of(address: str) -> tuple[str, str] | None:
+    try:
+        return split_scheme(address)
+    except ValueError as error:
+        raise ConfigurationError(f"store: {error}") from None
 
 
 def _postgres() -> ModuleType:
@@ -102,8 +96,3 @@ def _path_of(rest: str) -> str:
             "store: expected sqlite:///path (sqlite:////path from the root), got sqlite: without slashes and path"
         )
     return rest[3:]
-
-
-def _unknown(scheme: str) -> ConfigurationError:
-    # The address is not shown: wherever a password may stand in it, it would be shown too.
-    return ConfigurationError(f"store: expected sqlite:///path, a path, postgresql://... or memory:, got {scheme}:")

@@ -20,13 +20,14 @@ _REFUSED_BY_DRIVER = re.compile(
     r"no password supplied|invalid \S+ value|invalid integer value|invalid port number|could not match \d+ "
     r"|server does not support SSL|certificate verify failed|root certificate file|bad value for |service \S+ not found"
 )
+_LINE_END = re.compile(r"(?<![\s.:;,])\s*\n")
 _ATTEMPT = "\n- host: "
 """With several hosts, or several addresses of one, the driver lists what each attempt came to."""
 
 
 def translated(error: psycopg.Error, label: str, rights: str = LOOKS) -> StoreUnavailable | Refused:
     """Chong's error for a driver's; `rights`: what the call needs."""
-    said = " ".join((error.diag.message_primary or str(error)).split())
+    said = _joined(error.diag.message_primary or str(error))
     if isinstance(error, errors.DataError | errors.IntegrityError):
         return unfit(said, label, rights)
     if isinstance(error, errors.ReadOnlySqlTransaction):
@@ -61,8 +62,13 @@ def refusal(error: psycopg.Error, label: str, *, hosts: int = 1) -> StoreUnavail
         refused[host] = refused.get(host, False) or _is_refusal(attempt)
     if all(refused.values()):
         kind = RightsMissing if "permission denied" in said else ConfigurationError
-        return kind(f"store {label}: {' '.join(said.split())}")
+        return kind(f"store {label}: {_joined(said)}")
     return translated(error, label)
+
+
+def _joined(said: str) -> str:
+    """On one line, its own lines apart from each other."""
+    return " ".join(_LINE_END.sub("; ", said.strip()).split())
 
 
 def _is_refusal(said: str) -> bool:

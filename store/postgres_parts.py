@@ -59,8 +59,8 @@ def _is_cut_wrong(parts: Cut) -> bool:
 
 
 def _cut_fault(parts: Cut) -> str:
-    sign = "an @" if parts.user is not None else "a /"
-    return f"user or password: expected {sign} in it as %, got it as it is; {ADVICE}"
+    sign, escape = ("an @", "%40") if parts.user is not None else ("a /", "%2F")
+    return f"user or password: expected {sign} in it as {escape}, got it as it is; {ADVICE}"
 
 
 def faults_of(address: str) -> Iterator[str]:

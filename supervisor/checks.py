@@ -89,12 +89,8 @@ def _uncovered(scope: Scope) -> Iterator[Finding]:
     if not scope.nodes:
         return  # nobody has ever been here
     is_first_start = _is_first_start(scope)
-    waiting = {work.bucket for work in scope.survey.work}
-    for names, owned in _by_owners(scope, scope.owners.of).items():
-        if not scope.present.intersection(names):
-            buckets = [bucket for bucket in owned if names or not is_first_start or bucket in waiting]
-            if not buckets:
-                continue
+    for names, buckets in _by_owners(scope, scope.owners.of).items():
+        if not scope.present.intersection(names) and (names or not is_first_start):
             said = f"of {names[0]}, which is not alive" if len(names) == 1 else "no owner is alive"
             detail = said if names else "no node has declared them"
             yield Finding(Kind.UNCOVERED, f"buckets {format_buckets(buckets)}", detail)

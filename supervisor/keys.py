@@ -142,7 +142,7 @@ CONFIG = Key(
 
 _TABLE = (
     Key(
-        "db", STORE, "The store: a file or sqlite:///PATH", everywhere=True, alias="",
+        "db", STORE, "The store: a file, sqlite:///PATH or postgresql://USER@HOST/DATABASE", everywhere=True, alias="",
         absent="chong.db in the state directory",
     ),
     Key(

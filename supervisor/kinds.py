@@ -59,6 +59,14 @@ def _read_text(value: object) -> str:
     return value
 
 
+def _read_store(value: object) -> str:
+    from chong.store.address import split_scheme  # noqa: PLC0415 - `chong --help` loads no store
+
+    address = _read_text(value)
+    split_scheme(address)
+    return address
+
+
 def _read_path(value: object) -> Path:
     try:
         return Path(_read_text(value)).expanduser()
@@ -154,7 +162,7 @@ def _guess(value: object, words: tuple[str, ...]) -> str:
 
 
 TEXT = Kind("TEXT", "text", _read_text)
-STORE = Kind("STORE", "a path, or an address like sqlite:////path", _read_text)
+STORE = Kind("STORE", "a path, or an address: sqlite:////path, postgresql://user@host:5432/database", _read_store)
 PATH = Kind("DIR", "a path", _read_path)
 WHOLE = Kind("N", "a whole number", _read_whole)
 COUNT = Kind("N", 'a whole number, or "never"', _read_count, lambda count: "never" if count is None else str(count))

@@ -5,13 +5,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from chong.store.buckets import BucketPolicy, format_buckets
-from chong.store.errors import ConfigurationError, TablesMissing
+from chong.store.errors import ConfigurationError, TablesMissing, UnreadableRow
 from chong.store.open import file_of, open_store
 from chong.supervisor.containment import check_setting
 from chong.supervisor.holds import Holds
 from chong.supervisor.identity import check_identity
 from chong.supervisor.namesake import refuse_namesake
 from chong.supervisor.rivals import rivals
+from chong.supervisor.row_faults import bear
 from chong.supervisor.settings import Settings
 
 
@@ -52,13 +53,20 @@ def _new_file(url: str, state: Path) -> Path | None:
 
 def _meet(settings: Settings, url: str, node_id: str | None) -> tuple[BucketPolicy, list[str]]:
     """What a first contact with the store would find: how it counts, and what a start would only warn of."""
-    with open_store(url, create=False) as store:
+    doubts: list[str] = []
+
+    def note(fault: UnreadableRow) -> None:
+        bear(fault)
+        doubts.append(str(fault))
+
+    with open_store(url, create=False, on_unreadable=note) as store:
         store.check_serving()
         policy = settings.agreed_policy(store.deployment().num_buckets)
         refuse_namesake(store, settings.node, node_id)
         owned = settings.owned_buckets
         shared = {} if owned is None or policy.covers_all(owned) else rivals(store, settings.node, owned)
-    return policy, [
+    doubts += (
         f"node {node} is live and declares buckets {format_buckets(buckets)}, too"
         for node, buckets in sorted(shared.items())
-    ]
+    )
+    return policy, doubts

@@ -19,6 +19,12 @@ Of leases and terms nobody goes without one: by them it is judged who lives.
 """
 
 
+def bear(fault: UnreadableRow) -> None:
+    """Raises it where the row is none that can be done without."""
+    if fault.table not in BORNE:
+        raise fault
+
+
 class RowFaults:
     """Tells each fault at once, then once in `EVERY_SECONDS` as long as somebody meets it; for any thread."""
 
@@ -31,9 +37,8 @@ class RowFaults:
         self._turn = threading.Lock()
 
     def tell(self, fault: UnreadableRow) -> None:
-        """Raises it where the row is none that can be done without."""
-        if fault.table not in BORNE:
-            raise fault
+        """As `bear`, and says so."""
+        bear(fault)
         if self._is_due(str(fault)):
             self._log.error("row_unreadable", error=str(fault))
 

@@ -101,6 +101,21 @@ def test_a_restart_of_the_store_costs_no_run(outside: Supervised, server: Server
     assert node.terminate() == 0
 
 
+def test_work_that_is_waited_for_is_accepted_while_the_store_is_away(outside: Supervised, server: Server):
+    """As without `--wait`; the command says that it was, and which task it is, before it gives up."""
+    outside.share(server.address)
+    node = outside.start("--node", "one")
+    wait_until(lambda: node.events("accepting"), "a node that takes work")
+    server.stop()
+    answer = node.cli("--node", "one", "submit", "noop", "--wait")
+    task_id = answer.out.strip()
+    assert answer.code == 3, answer.err
+    assert f"chong: task {task_id} was accepted; how it ends the store knows, which is out of reach\n" in answer.err
+    server.start()
+    node.wait_for_store()
+    assert node.end_of(task_id).status is S.SUCCEEDED
+
+
 def test_a_supervisor_waits_for_a_store_that_is_away_at_its_start(outside: Supervised, server: Server):
     """It takes work as soon as the store is there."""
     outside.share(server.address)

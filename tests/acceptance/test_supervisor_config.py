@@ -1,14 +1,17 @@
 """Real supervisors that are told everything by one chong.toml, and `--check`, which starts nothing."""
 
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from node_bench import LIMIT, Answer, S, Supervised, wait_until
 
 from chong.store.buckets import BucketPolicy
+from chong.store.specimens import node_record, term_record
 from chong.supervisor.files import write_json
 
 POLICY = BucketPolicy(64)
@@ -161,6 +164,16 @@ class TestCheck:
             answer = self.check(place, "--db", str(place.root / path))
             assert (answer.code, answer.err.count("\n")) == (2, 1)
             assert said in answer.err
+
+    def test_a_row_that_a_start_would_bear_is_told_and_no_more(self, place: Supervised):
+        """Of another node, for instance, that is long gone."""
+        node = place.start()
+        node.store.register_term(term_record("gone.1", "gone"), node_record("gone.1", "gone"))
+        with closing(sqlite3.connect(place.paths.default_store, isolation_level=None)) as store:
+            store.execute("UPDATE nodes SET limits = '[]' WHERE node = 'gone'")
+        answer = self.check(node)
+        assert (answer.code, answer.err) == (0, "")
+        assert "; store: nodes gone, column limits: expected " in answer.out
 
     def test_another_living_node_of_its_name_is_refused(self, place: Supervised):
         """As a start would be, with another state directory on the same store; nothing is made there."""

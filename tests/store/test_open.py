@@ -7,12 +7,23 @@ from pathlib import Path
 import pytest
 
 import chong.store
+from chong.store.address import EXPECTED
 from chong.store.errors import ConfigurationError, StoreUnavailable
 from chong.store.memory import InMemoryTaskStore
-from chong.store.open import file_of, open_store
+from chong.store.open import check_address, file_of, open_store
 from chong.store.queries import load_queries
 from chong.store.specimens import SetClock, stored_run
 from chong.store.sqlite import SqliteTaskStore
+
+STRAYED = [
+    " postgresql://ann:s3cret@host/db",
+    '"postgresql://ann:s3cret@host/db"',
+    "CHONG_DB=postgresql://ann:s3cret@host/db",
+    "//ann:s3cret@host/db",
+    "postgresql//ann:s3cret@host/db",
+    "ann:s3cret@host/db",
+]
+"""As variables and files come to have them."""
 
 
 def refusal(address: str) -> str:
@@ -60,8 +71,7 @@ class TestAddress:
     @pytest.mark.parametrize("scheme", ["sqlit", "mysql", "sqlite3"])
     def test_an_unknown_scheme_names_all_there_are(self, scheme):
         """And guesses at none: they are few."""
-        expected = "expected sqlite:///path, a path, postgresql://... or memory:"
-        assert refusal(f"{scheme}:///x") == f"store: {expected}, got {scheme}:"
+        assert refusal(f"{scheme}:///x") == f"store: {EXPECTED}, got {scheme}:"
 
     @pytest.mark.parametrize("address", ["", "  ", "sqlite:", "sqlite://", "sqlite:///", "sqlite://x"])
     def test_an_address_without_a_path_is_told(self, address):
@@ -79,6 +89,7 @@ class TestAddress:
             "postgresql:host=h password=s3cret",
             "postgresql:host=h password='s3cret x'",
             "sqlite:ann:s3cret@host",
+            *STRAYED,
         ],
     )
     def test_a_password_is_never_shown(self, address):
@@ -86,6 +97,13 @@ class TestAddress:
         with pytest.raises((ConfigurationError, StoreUnavailable)) as refused:
             open_store(address)
         assert "s3cr" not in str(refused.value)
+
+    @pytest.mark.parametrize("address", STRAYED)
+    def test_an_address_that_does_not_begin_as_one_is_no_path(self, address):
+        """Nor anywhere else: a file would be made, with the password in its name."""
+        for use in (open_store, check_address, file_of):
+            with pytest.raises(ConfigurationError, match=EXPECTED):
+                use(address)
 
 
 class TestPackage:

@@ -77,9 +77,9 @@ class TestAddresses:
         [
             ("postgresql:u:s3cret@h/x", "expected postgresql:// at its beginning"),
             ("POSTGRESQL://u:s3cret@h/x", "expected postgresql:// at its beginning"),
-            ("postgresql://u:s3c@ret@h/x", "user or password: expected an @ in it as %, got it as it is"),
-            ("postgresql://u:s3c/ret@h/x", "user or password: expected a / in it as %, got it as it is"),
-            ("postgresql://u:s3c/r?et@h/x", "user or password: expected a / in it as %, got it as it is"),
+            ("postgresql://u:s3c@ret@h/x", "user or password: expected an @ in it as %40, got it as it is"),
+            ("postgresql://u:s3c/ret@h/x", "user or password: expected a / in it as %2F, got it as it is"),
+            ("postgresql://u:s3c/r?et@h/x", "user or password: expected a / in it as %2F, got it as it is"),
             ("postgresql://u:s3c%ret@h/x", "user or password: expected two hexadecimal digits, not 00, after each %"),
             ("postgresql://u:s3cret@h/x%", "database: expected two hexadecimal digits"),
             ("postgresql://u:s3cret@h:port/x", "port: expected a number from 1 to 65535, got text that is no number"),
