@@ -351,7 +351,10 @@ class CatalogueEntry:
 
 @dataclass(frozen=True, slots=True)
 class BucketLoad:
-    """Open work of one bucket (None: keyless tasks), by the store's clock."""
+    """Open work of one bucket (None: keyless tasks), by the store's clock.
+
+    oldest_wait: since a moment that the task's node has stamped, so it is off by as much as that node's clock.
+    """
 
     bucket: int | None
     queued: int

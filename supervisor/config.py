@@ -20,6 +20,7 @@ DEFAULT = "default"
 HOST = "the host's name"
 _RELATIVE = re.compile(r"(?:sqlite:///)?(?![A-Za-z][A-Za-z0-9+.-]*:|/)")
 NODES_SHOWN = 20
+"""So many nodes are named in one line."""
 
 
 @dataclass(frozen=True, slots=True)

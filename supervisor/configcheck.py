@@ -22,7 +22,6 @@ from chong.supervisor.kinds import read_ranges, told
 from chong.supervisor.oneline import without_secret
 from chong.supervisor.settings import Settings
 
-"""So many nodes are named in one line."""
 MOST = 100
 """So many lines say enough of one file."""
 
