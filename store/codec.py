@@ -183,7 +183,8 @@ class Codec:
 
     def deployment_from_rows(self, rows: Sequence[Row]) -> Deployment:
         row = sole_row(next(iter(rows), None))
-        return Deployment(row["num_buckets"], row["schema_version"], row["oldest_code"])
+        names = ("num_buckets", "schema_version", "oldest_code")
+        return Deployment(*(_value("deployment", row, name, number_from_column) for name in names))
 
     def bucket_load_from_row(self, row: Row) -> BucketLoad:
         wait = _value("tasks", row, "oldest_wait", self.span_out)

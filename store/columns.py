@@ -3,9 +3,11 @@ own form.
 """
 
 import json
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from types import UnionType
 from typing import Any
 
 from chong.store.model import (
@@ -94,13 +96,36 @@ def _object_from_json(text: str) -> dict[str, Any]:
     return dict(_from_json(dict, text))
 
 
+def _limits_from_json(text: str) -> dict[str, int | None]:
+    limits = _object_from_json(text)
+    for limit in limits.values():
+        _check(limit, int)
+    return limits
+
+
+def _quantity(value: Any) -> Any:
+    """A number of any kind, or None; TypeError or ValueError for all else, and for what nobody can calculate with."""
+    _check(value, int | float)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("no finite number")
+    return value
+
+
 def _failure_to_json(failure: Failure) -> str:
     return to_json([failure.kind, failure.cause, failure.message, failure.traceback])
 
 
 def _failure_from_json(text: str) -> Failure:
-    kind, *rest = _from_json(list, text)
-    return Failure(FailureKind(kind), *rest)
+    kind, *texts = _from_json(list, text)
+    for each in texts:
+        _check(each, str)
+    return Failure(FailureKind(kind), *texts)
+
+
+def _check(value: Any, kind: type | UnionType) -> None:
+    """TypeError for what is neither of the kind nor None: what stands in a composite value goes on from here, too."""
+    if not isinstance(value, kind | None):
+        raise TypeError(f"expected {kind}")
 
 
 def number_from_column(value: Any) -> int:
@@ -136,7 +161,9 @@ def _stop_from_json(text: str) -> StopMoments:
     stop = _object_from_json(text)
     for name in _MOMENTS:
         if stop[name] is not None:
-            stop[name] = from_micros(stop[name])
+            stop[name] = from_micros(number_from_column(stop[name]))
+    for name in ("by", "reason"):
+        _check(stop[name], str)
     return StopMoments(**stop)
 
 
@@ -145,7 +172,9 @@ def progress_to_json(progress: Progress) -> str:
 
 
 def _progress_from_json(text: str) -> Progress:
-    return Progress(*_from_json(list, text))
+    done, total, message = _from_json(list, text)
+    _check(message, str)
+    return Progress(_quantity(done), _quantity(total), message)
 
 
 def usage_to_json(usage: Usage) -> str:
@@ -153,7 +182,8 @@ def usage_to_json(usage: Usage) -> str:
 
 
 def _usage_from_json(text: str) -> Usage:
-    return Usage(*_from_json(list, text))
+    cpu_seconds, *sizes = map(_quantity, _from_json(list, text))
+    return Usage(cpu_seconds, *sizes)
 
 
 MOMENT_COLUMNS = (
@@ -213,7 +243,7 @@ FROM_COLUMN: dict[str, Callable[[Any], Any]] = {
     "stop": _stop_from_json,
     "progress": _progress_from_json,
     "usage": _usage_from_json,
-    "limits": _object_from_json,
+    "limits": _limits_from_json,
     "options": _object_from_json,
     **dict.fromkeys(NUMBER_COLUMNS, number_from_column),
     "forced": bool,
@@ -232,10 +262,11 @@ EXPECTED: dict[Callable[[Any], Any], str] = {
     plain_from_column: "text",
     number_from_column: "a whole number",
     _set_from_json: "a JSON list",
-    _failure_from_json: "a JSON list of kind, cause, message and traceback",
-    _stop_from_json: "a JSON object with who, why and four times",
-    _progress_from_json: "a JSON list of done, total and message",
+    _failure_from_json: "a JSON list of kind, cause, message and traceback, all text",
+    _stop_from_json: "a JSON object with who, why and four times in microseconds",
+    _progress_from_json: "a JSON list of two numbers and a message",
     _usage_from_json: "a JSON list of three numbers",
+    _limits_from_json: "a JSON object of whole numbers",
     _object_from_json: "a JSON object",
     json.loads: "JSON",
 }

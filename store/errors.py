@@ -81,7 +81,8 @@ class UnreadableRow(StoreError):  # noqa: N818
     def __init__(self, table: str, key: str, column: str, expected: str, got: object) -> None:
         # The key is the row's own, and as little to be trusted as the value.
         key = key[:_SHOWN].encode("utf-8", "backslashreplace").decode()
-        super().__init__(f"store: {table} {key}, column {column}: expected {expected}, got {str(got)[:_SHOWN]!r}")
+        where = f"{table} {key}".rstrip()
+        super().__init__(f"store: {where}, column {column}: expected {expected}, got {str(got)[:_SHOWN]!r}")
         self.table = table
         self.key = key
         self.column = column

@@ -31,7 +31,7 @@ def test_a_node_starts_beside_rows_that_it_cannot_read(fleet: Enter, outside: Su
         answer = outside.cli("nodes")
         assert (answer.code, answer.out.count(" live ")) == (1, 2)
         assert answer.err.splitlines() == [
-            "chong: store: nodes two, column limits: expected a JSON object, got '[]'"
+            "chong: store: nodes two, column limits: expected a JSON object of whole numbers, got '[]'"
         ] + [line for line in answer.err.splitlines() if "holds noop, column since" in line]
         assert outside.cli("unhold", "--name", "noop", "--wait").code == 1
         assert node.end_of(held).status is S.SUCCEEDED

@@ -250,6 +250,18 @@ def test_what_sqlite_keeps_in_any_column(tmp_path, what: str):
             assert sorted(hold.target for hold in found) == ["task-1", "task-2"]
 
 
+def test_a_number_of_buckets_that_is_none_is_an_error(tmp_path):
+    """All go by it."""
+    with (
+        SqliteTaskStore(tmp_path / "chong.db", on_unreadable=lambda _: None) as store,
+        closing(sqlite3.connect(tmp_path / "chong.db", isolation_level=None)) as other,
+    ):
+        other.execute("UPDATE deployment SET num_buckets = 'many'")
+        for look in (store.deployment, lambda: store.survey(still=NOW)):
+            with pytest.raises(UnreadableRow, match="store: deployment, column num_buckets: expected a whole number"):
+                look()
+
+
 def test_a_node_that_nobody_can_name_is_an_error(tmp_path):
     """To go without it could let two of one name live."""
     with (

@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
@@ -13,7 +14,7 @@ from chong.store.codec import Codec
 from chong.store.columns import MICROSECONDS
 from chong.store.contract import refuse
 from chong.store.errors import StoreUnavailable, UnreadableRow
-from chong.store.model import HoldScope, SharedHold
+from chong.store.model import Failure, FailureKind, HoldScope, SharedHold, StopMoments
 from chong.store.postgres import PostgresTaskStore
 from chong.store.specimens import NODE, START, TERM, moved, put, queued, save_of, stored_run
 from chong.store.specimens import request as asked
@@ -54,6 +55,36 @@ ROWS = {
         "nodes k, column limits: expected a JSON object",
     ),
 }
+
+
+ELEMENTS = {
+    "failure": ('["exception",5,null,null]', '["exception","E",{},null]', "[5,null,null,null]"),
+    "stop": (
+        '{"by":5,"reason":null,"asked_at":1,"delivered_at":1,"acknowledged_at":1,"effective_at":1}',
+        '{"by":"o","reason":null,"asked_at":"now","delivered_at":1,"acknowledged_at":1,"effective_at":1}',
+    ),
+    "progress": ('["x","y",5]', "[1,2,5]", "[1,[],null]", "[1e999,2,null]", "[1,2]"),
+    "usage": ('["many",1,1]', "[1.5,{},1]", "[]"),
+    "limits": ('{"node":"many"}', '{"node":1.5}', '{"node":[]}'),
+}
+
+
+@pytest.mark.parametrize(("column", "value"), [(column, value) for column in ELEMENTS for value in ELEMENTS[column]])
+def test_what_stands_in_a_composite_value_is_checked_too(column, value):
+    """Who calculates with it later would stumble over it."""
+    read = partial(CODEC.node_from_row, tell=refuse) if column == "limits" else CODEC.snapshot_from_row
+    with pytest.raises(UnreadableRow, match=f"column {column}: expected a JSON"):
+        read({"id": "k", "node": "k", "outcome": None, "version": 1, column: value})
+
+
+def test_what_chong_writes_into_composite_values_is_read_back():
+    """Also where a part of it is unknown."""
+    stop = StopMoments(START, "olga", None, delivered_at=START)
+    failure = Failure(FailureKind.CRASHED, "SIGKILL", "gone")
+    task = replace(queued(), stop=stop, failure=failure, lease_owner=None)
+    columns = CODEC.snapshot_to_columns(task)
+    del columns["tail"]
+    assert CODEC.snapshot_from_row(columns) == task
 
 
 @pytest.mark.parametrize("what", ROWS)
