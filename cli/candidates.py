@@ -50,11 +50,12 @@ def _found(look: Look, root: click.Context, incomplete: str) -> "list[Completion
 
 def _ask(look: Look, root: click.Context, incomplete: str, found: "list[CompletionItem]") -> None:
     from chong.cli.invocation import read_invocation  # noqa: PLC0415 - only a shell asks for it
+    from chong.store.contract import ignore  # noqa: PLC0415
     from chong.store.open import open_store  # noqa: PLC0415
 
     with suppress(Exception):  # wherever the store is, and whatever the configuration says, this is no place to tell
         call = read_invocation({name: value for name, value in root.params.items() if value is not None})
-        with open_store(call.url, create=False) as store:
+        with open_store(call.url, create=False, on_unreadable=ignore) as store:
             found += [item for item in look(call, store, incomplete) if _WORD.match(item.value)]
 
 

@@ -143,7 +143,8 @@ def nodes(call: Invocation, *, as_json: bool) -> None:
         found = reached.store.nodes()
         declared = reached.store.declarations()
         changes = reached.store.rebucketings()
-        dropped = dropped_of(found, declared, changes[0].at if changes else None)
+        # Where the moment cannot be read, no declaration is known to be newer, as in a survey.
+        dropped = dropped_of(found, declared, (changes[0].at or utc_now()) if changes else None)
         held = holds_by_target(reached.store)
     holds = {node.node: _text(held.get((HoldScope.NODE, node.node))) for node in found}
     if as_json:

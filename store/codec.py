@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from chong.store.alert import Alert
@@ -20,6 +20,7 @@ from chong.store.columns import (
     to_json,
     usage_to_json,
 )
+from chong.store.contract import OnUnreadable
 from chong.store.deployment import sole_row
 from chong.store.errors import UnreadableRow
 from chong.store.model import (
@@ -45,7 +46,7 @@ from chong.store.survey import OpenCommands, OpenWork
 _COMMAND = tuple(field.name for field in fields(Command))
 _COMMAND_WORDS = ("id", "task_id", "issued_by", "reason")
 
-_KEYS = ("id", "task_id", "term", "node", "target")
+_KEYS = ("id", "task_id", "term", "node", "target", "number")
 """By which a row is found again: the first of them that it has."""
 
 # What the lease row says, or what the store copies from it: a save never writes these.
@@ -62,7 +63,13 @@ _NODE_REST: dict[str, Any] = {
 }
 """What stands for a value of a node that is there for people to see."""
 
-Tell = Callable[[UnreadableRow], None]
+_REBUCKETING_REST: dict[str, Any] = {
+    "at": None,
+    "by": "",
+    "reason": None,
+    **dict.fromkeys(("before", "after", "waiting", "moved"), 0),
+}
+"""What stands for a value of a change of the number of buckets, which is there for people to see."""
 
 
 class Row(Protocol):
@@ -99,7 +106,7 @@ class Codec:
         """By column name; UnreadableRow for a value that no store of ours has written."""
         return {name: _value(table, row, name, self._out.get(name)) for name in row.keys()}  # noqa: SIM118 - not a dict
 
-    def _told_values(self, table: str, row: Row, tell: Tell, rest: Mapping[str, Any]) -> dict[str, Any]:
+    def _told_values(self, table: str, row: Row, tell: OnUnreadable, rest: Mapping[str, Any]) -> dict[str, Any]:
         """As `_values`, with what stands in `rest` for what cannot be read, which is told."""
 
         def read(name: str) -> Any:
@@ -161,11 +168,11 @@ class Codec:
     def term_from_row(self, row: Row) -> TermRecord:
         return TermRecord(**self._values("terms", row))
 
-    def node_from_row(self, row: Row, tell: Tell) -> NodeRecord:
+    def node_from_row(self, row: Row, tell: OnUnreadable) -> NodeRecord:
         """As much of it as can be read: it is there. UnreadableRow for what says whose it is."""
         return NodeRecord(**self._told_values("nodes", row, tell, _NODE_REST))
 
-    def catalogue_entry_from_row(self, row: Row, tell: Tell) -> CatalogueEntry:
+    def catalogue_entry_from_row(self, row: Row, tell: OnUnreadable) -> CatalogueEntry:
         """As much of it as can be read: it may be held."""
         return CatalogueEntry(**self._told_values("catalogue", row, tell, {"options": {}}))
 
@@ -178,8 +185,16 @@ class Codec:
     def alert_from_row(self, row: Row) -> Alert:
         return Alert(**self._values("alerts", row))
 
-    def rebucketing_from_row(self, row: Row) -> Rebucketing:
-        return Rebucketing(**self._values("rebucketings", row))
+    def rebucketing_from_row(self, row: Row, tell: OnUnreadable) -> Rebucketing:
+        """As much of it as can be read: it was done."""
+        values = self._told_values("rebucketings", row, tell, _REBUCKETING_REST)
+        del values["number"]
+        return Rebucketing(**values)
+
+    def rebucketed_at(self, row: Row, tell: OnUnreadable, now: datetime) -> datetime | None:
+        """None for never; `now` where it cannot be read: no declaration is known to be newer."""
+        at: datetime | None = _told("rebucketings", row, "at", self.moment_out, tell, now)
+        return at
 
     def deployment_from_rows(self, rows: Sequence[Row]) -> Deployment:
         row = sole_row(next(iter(rows), None))
@@ -197,11 +212,11 @@ class Codec:
             oldest_wait=None if wait is None else max(timedelta(0), wait),
         )
 
-    def declaration_from_row(self, row: Row, tell: Tell) -> BucketDeclaration:
+    def declaration_from_row(self, row: Row, tell: OnUnreadable) -> BucketDeclaration:
         """As much of it as can be read: it is a claim."""
         return BucketDeclaration(**self._told_values("node_buckets", row, tell, {"updated_at": None}))
 
-    def hold_from_row(self, row: Row, tell: Tell) -> SharedHold:
+    def hold_from_row(self, row: Row, tell: OnUnreadable) -> SharedHold:
         """As much of it as can be read, whatever that is: it holds. `tell` hears of the rest."""
         # By hand: the target of a hold is no state, as that of a transition is.
         words = {name: _word(row, name, tell) for name in ("target", "by", "reason")}
@@ -268,7 +283,7 @@ def status_from_row(row: Row) -> Status:
     return found
 
 
-def _told(table: str, row: Row, name: str, convert: Callable[[Any], Any] | None, tell: Tell, rest: Any) -> Any:
+def _told(table: str, row: Row, name: str, convert: Callable[[Any], Any] | None, tell: OnUnreadable, rest: Any) -> Any:
     try:
         return _value(table, row, name, convert)
     except UnreadableRow as fault:
@@ -276,7 +291,7 @@ def _told(table: str, row: Row, name: str, convert: Callable[[Any], Any] | None,
         return rest
 
 
-def _word(row: Row, name: str, tell: Tell) -> Any:
+def _word(row: Row, name: str, tell: OnUnreadable) -> Any:
     """Of a hold: the nearest text to what stands there."""
     value = row[name]
     raw = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value

@@ -10,7 +10,8 @@ Rules for all methods:
 * A call that returns a list hands each row that it cannot read to the `on_unreadable` that its store was opened with,
   and returns the others: as long as that does not raise, as `refuse` does, which is what a store has without a word.
   Holds, nodes, declarations and definitions are returned with what can be read of them, as others conclude from it
-  that one is not there; where that is not enough, the call raises. So does a call about one row.
+  that one is not there; where that is not enough, the call raises. So does a call about one row, and so do `find`,
+  `adopt` and `expire`, whose callers act on what is returned.
 * Errors are those of `chong.store.errors`. After `StoreUnavailable` a write may or may not have happened:
   write it again, the event id makes that safe.
 """
@@ -164,8 +165,8 @@ class TaskStore(ABC):
     def prunable(self, older_than: timedelta, *, limit: int = 100) -> list[TaskRecord]:
         """Up to `limit` final tasks that ended longer ago than this, first the oldest, with all that is theirs.
 
-        A task of which anything cannot be read stays where it is, and is none of them; behind `MOST_SKIPPED` of these
-        in one call no others are looked for.
+        A task of which anything cannot be read stays where it is, and is none of them, so there may be fewer though
+        more are left; behind `MOST_SKIPPED` of these in one call no others are looked for. None: that was all.
         """
 
     @abstractmethod

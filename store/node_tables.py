@@ -50,7 +50,7 @@ class NodeTables(TableCalls):
         return self._readable(self._codec.term_from_row, self._rows("terms", node=node))
 
     def nodes(self) -> list[NodeRecord]:
-        return self._whole(self._codec.node_from_row, self._rows_of_now("nodes"))
+        return self._in_part(self._codec.node_from_row, self._rows_of_now("nodes"))
 
     def declare_buckets(self, node: str, buckets: frozenset[int] | None) -> None:
         with self._writing() as db:
@@ -59,7 +59,7 @@ class NodeTables(TableCalls):
             db.execute(self._queries["declare_buckets"], declared)
 
     def declarations(self) -> list[BucketDeclaration]:
-        return self._whole(self._codec.declaration_from_row, self._rows("declarations"))
+        return self._in_part(self._codec.declaration_from_row, self._rows("declarations"))
 
     def publish_catalogue(self, node: str, entries: Sequence[CatalogueEntry]) -> None:
         rows = [self._codec.catalogue_entry_to_columns(entry) | {"node": node} for entry in entries]
@@ -69,7 +69,7 @@ class NodeTables(TableCalls):
                 db.executemany(self._queries["publish_catalogue"], rows)
 
     def catalogue(self, node: str | None = None) -> list[CatalogueEntry]:
-        return self._whole(self._codec.catalogue_entry_from_row, self._rows("catalogue", node=node))
+        return self._in_part(self._codec.catalogue_entry_from_row, self._rows("catalogue", node=node))
 
     def deployment(self) -> Deployment:
         return self._codec.deployment_from_rows(self._rows("deployment"))

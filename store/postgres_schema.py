@@ -32,6 +32,7 @@ READ_ONLY = "read-only server, such as a standby, or a role for which each trans
 _SHOWN = 3
 _TABLE = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
 STRANGERS = "expected an empty database or chong's, got other tables"
+NO_SCHEMA = "expected a search_path that leads to a schema, got one that leads to none"
 
 
 def recognise(connection: Connection, label: str, *, create: bool) -> None:
@@ -49,7 +50,7 @@ def recognise(connection: Connection, label: str, *, create: bool) -> None:
     found = _deployment(connection, label)
     if found is None or found["schema_version"] < SCHEMA_VERSION:
         if not create:
-            _check_rights(connection, label)
+            _check_rights(connection, label, 0 if found is None else found["schema_version"])
             wanted = (
                 "has no tables of chong"
                 if found is None
@@ -85,22 +86,26 @@ def _rights(connection: Connection) -> dict[str, Any]:
     return found
 
 
-def _tables(newest: int = SCHEMA_VERSION) -> list[str]:
-    """Chong's own, as the steps make them up to a version; strangers' tables may lie beside them."""
-    scripts = [script for version, script in STEPS.items() if version <= newest]
+def _tables(newest: int = SCHEMA_VERSION, *, above: int = 0) -> list[str]:
+    """Chong's own, as the steps behind one version make them up to another; strangers' tables may lie beside them."""
+    scripts = [script for version, script in STEPS.items() if above < version <= newest]
     return [table for script in scripts for table in _TABLE.findall(load_script(script))]
 
 
-def _check_rights(connection: Connection, label: str) -> None:
-    """Refuse a role for which `migrate` would end with an error, without making anything."""
+def _check_rights(connection: Connection, label: str, version: int) -> None:
+    """Refuse where `migrate` would end with an error, without making anything; `version` is there already."""
     found = _rights(connection)
+    if found["schema"] is None:
+        raise ConfigurationError(f"store {label}: {NO_SCHEMA}")
+    if set(found["taken"] or ()).intersection(_tables(above=version)):
+        raise ConfigurationError(f"store {label}: {STRANGERS}")
     if found["is_read_only"]:
         raise ConfigurationError(
             f"store {label}: no tables of this version on a {READ_ONLY}: run `chong migrate` where it can be written to"
         )
     if not found["may_create"]:
         raise RightsMissing(
-            f"store {label}: permission denied for schema {found['schema'] or '(none)'}, no tables of this version: "
+            f"store {label}: permission denied for schema {found['schema']}, no tables of this version: "
             f"run `chong migrate` with a role that may create tables, got {found['role']}"
         )
 
@@ -120,6 +125,8 @@ def migrate(connection: Connection, label: str) -> list[int]:
             found = _deployment(connection, label)
             if found is None or found["schema_version"] < version:
                 raise ConfigurationError(f"store {label}: {STRANGERS}") from None
+        except errors.InvalidSchemaName as error:
+            raise ConfigurationError(f"store {label}: {NO_SCHEMA}") from error
         except errors.ReadOnlySqlTransaction as error:
             raise StoreUnavailable(
                 f"store {label}: expected a server that can be written to, got a read-only one"

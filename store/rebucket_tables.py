@@ -35,10 +35,10 @@ class RebucketTables(TableCalls):
                 for part in ("declarations", "deployment", "record"):
                     db.execute(self._queries[f"rebucket_{part}"], known | change | {"moved": moved})
                 done = db.execute(self._queries["rebucket_done"], known).fetchone()
-        return self._codec.rebucketing_from_row(done)
+        return self._codec.rebucketing_from_row(done, self._on_unreadable)
 
     def rebucketings(self) -> list[Rebucketing]:
-        return self._readable(self._codec.rebucketing_from_row, self._rows("rebucketings"))
+        return self._in_part(self._codec.rebucketing_from_row, self._rows("rebucketings"))
 
     def _check_rebucket(self, db: Database, values: Mapping[str, Any]) -> tuple[int, int]:
         """The number of buckets as it stands, and how many waiting tasks have one."""

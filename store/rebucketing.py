@@ -15,10 +15,10 @@ Progress = Callable[[int, int], None]
 class Rebucketing:
     """One change of the number of buckets: `moved` of the `waiting` tasks with a key got another bucket.
 
-    before, after: the numbers of buckets. at: by the store's clock.
+    before, after: the numbers of buckets. at: by the store's clock, None where that cannot be read.
     """
 
-    at: datetime
+    at: datetime | None
     by: str
     reason: str | None
     before: int

@@ -23,17 +23,17 @@ class SurveyTables(TableCalls):
                 return tuple(self._readable(convert, rows(query)))
 
             store = rows("survey")[0]
-            rebucketed_at = store["rebucketed_at"]
+            now = self._codec.moment_out(store["now"])
             return Survey(
-                now=self._codec.moment_out(store["now"]),
+                now=now,
                 engine=store["engine"],
                 engine_version=store["engine_version"],
-                rebucketed_at=None if rebucketed_at is None else self._codec.moment_out(rebucketed_at),
+                rebucketed_at=self._codec.rebucketed_at(store, self._on_unreadable, now),
                 deployment=self._codec.deployment_from_rows(rows("deployment")),
-                nodes=tuple(self._whole(self._codec.node_from_row, rows("nodes"))),
-                declarations=tuple(self._whole(self._codec.declaration_from_row, rows("declarations"))),
+                nodes=tuple(self._in_part(self._codec.node_from_row, rows("nodes"))),
+                declarations=tuple(self._in_part(self._codec.declaration_from_row, rows("declarations"))),
                 loads=read(self._codec.bucket_load_from_row, "bucket_loads"),
-                catalogue=tuple(self._whole(self._codec.catalogue_entry_from_row, rows("catalogue"))),
+                catalogue=tuple(self._in_part(self._codec.catalogue_entry_from_row, rows("catalogue"))),
                 work=read(self._codec.open_work_from_row, "survey_work"),
                 commands=read(self._codec.open_commands_from_row, "survey_commands"),
                 holds=self._holds(rows("changed_holds")),

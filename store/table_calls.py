@@ -1,6 +1,7 @@
 """What methods over any SQL have in common: a named query, its values, its rows."""
 
 import contextlib
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ Clock = Callable[[], datetime]
 T = TypeVar("T")
 
 
+_BUCKET = re.compile("[0-9]{1,5}")
+"""As long as the number of the last bucket that there may be."""
 _SCOPES = frozenset(map(str, HoldScope))
 # Nothing in a store is older; a greater age would lead out of what some databases can count.
 _OLDEST = timedelta(days=20_000)
@@ -29,7 +32,7 @@ def host_clock() -> datetime:
 
 
 def _is_known(hold: SharedHold) -> bool:
-    return hold.scope is not HoldScope.BUCKET or hold.target.isdecimal()
+    return hold.scope is not HoldScope.BUCKET or _BUCKET.fullmatch(hold.target) is not None
 
 
 class Cursor(Protocol):
@@ -122,7 +125,7 @@ class TableCalls(TaskStore):
     def _age(self, span: timedelta) -> Any:
         return self._codec.span_in(min(span, _OLDEST))
 
-    def _whole(self, read: Callable[[Any, OnUnreadable], T], rows: Iterable[Any]) -> list[T]:
+    def _in_part(self, read: Callable[[Any, OnUnreadable], T], rows: Iterable[Any]) -> list[T]:
         """A list that goes without nobody: each with what can be read of it, the rest is told."""
         return [read(row, self._on_unreadable) for row in rows]
 

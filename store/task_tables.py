@@ -55,7 +55,9 @@ class TaskTables(TableCalls):
             return
         with self._writing() as db:
             now = self._now()
-            db.executemany(self._queries["append"], [self._codec.note_to_columns(note, now) for note in notes])
+            # As all that locks several tasks: ids ascending.
+            ordered = sorted(notes, key=lambda note: note.task_id)
+            db.executemany(self._queries["append"], [self._codec.note_to_columns(note, now) for note in ordered])
 
     def notes(self, task_id: str) -> list[Note]:
         return self._readable(self._codec.note_from_row, self._rows("notes", id=task_id))
@@ -73,17 +75,16 @@ class TaskTables(TableCalls):
 
     def prunable(self, older_than: timedelta, *, limit: int = 100) -> list[TaskRecord]:
         values = {"now": self._now(), "age": self._age(older_than), "limit": limit}
-        found: list[TaskRecord] = []
-        seen = 0
+        skipped = 0
         while True:
             with self._reading() as db:
-                rows = self._fetched(db, self._queries["prunable"], values | {"skipped": seen})
-                records = self._records(db, [row["id"] for row in rows])
-            found += (record for row in rows if (record := records.get(row["id"])) is not None)
-            seen += len(rows)
-            # What cannot be read stays, and is found first again: what can be removed may lie behind it.
-            if len(found) >= limit or len(rows) < limit or seen - len(found) >= MOST_SKIPPED:
-                return found[:limit]
+                ids = [row["id"] for row in self._fetched(db, self._queries["prunable"], values | {"skipped": skipped})]
+                records, unread = self._records(db, ids)
+            # What cannot be read stays, and is found first again: what can be removed may lie behind it. Others may
+            # have removed the rest of the page meanwhile, which moves what is behind it to the front.
+            skipped += unread
+            if records or len(ids) < limit or skipped >= MOST_SKIPPED:
+                return [records[task_id] for task_id in ids if task_id in records]
 
     def count_prunable(self, older_than: timedelta) -> int:
         return int(self._rows("count_prunable", now=self._now(), age=self._age(older_than))[0]["tasks"])
@@ -94,8 +95,8 @@ class TaskTables(TableCalls):
             db.execute(self._queries["prune_lock_trail"], {})
             # Held first: what is added to a task after it was compared would be removed unseen.
             db.execute(self._queries["prune_lock"], {"ids": self._array(ended)})
-            standing = self._records(db, list(ended))
-            same = [task_id for task_id, record in standing.items() if record == ended[task_id]]
+            stored, _ = self._records(db, list(ended))
+            same = [task_id for task_id, record in stored.items() if record == ended[task_id]]
             for part in (*self.PRUNED, "tasks"):
                 db.execute(self._queries[f"prune_{part}"], {"ids": self._array(same)})
         return set(same)
@@ -106,15 +107,15 @@ class TaskTables(TableCalls):
             gone = [db.execute(self._queries[f"prune_{kind}"], values) for kind in ("firings", "terms", "alerts")]
         return sum(cursor.rowcount for cursor in gone)
 
-    def _records(self, db: Database, ids: Sequence[str]) -> dict[str, TaskRecord]:
-        """All that is kept of each of these tasks that is there."""
+    def _records(self, db: Database, ids: Sequence[str]) -> tuple[dict[str, TaskRecord], int]:
+        """All that is kept of each of these tasks that is there; and how many are left out, as they cannot be read."""
         values = {"ids": self._array(ids)}
         spoilt = set()
 
         def rows(query: str) -> list[Any]:
             return self._fetched(db, self._queries[query], values)
 
-        def whole(read: Callable[[Any], T]) -> Callable[[Any], T]:
+        def or_spoilt(read: Callable[[Any], T]) -> Callable[[Any], T]:
             """As `read`; a task of which a part cannot be read is left out as a whole."""
 
             def tried(row: Any) -> T:
@@ -126,9 +127,10 @@ class TaskTables(TableCalls):
 
             return tried
 
-        tasks = self._readable(self._codec.snapshot_from_row, rows("get_many"))
-        steps = self._readable(whole(self._codec.transition_from_row), rows("history_many"))
-        notes = self._readable(whole(self._codec.note_from_row), rows("notes_many"))
+        stored = rows("get_many")
+        tasks = self._readable(self._codec.snapshot_from_row, stored)
+        steps = self._readable(or_spoilt(self._codec.transition_from_row), rows("history_many"))
+        notes = self._readable(or_spoilt(self._codec.note_from_row), rows("notes_many"))
         # One that cannot be read has been refused, and goes with its task as any other.
         commands, faults = self._codec.commands_from_rows(rows("commands_many"))
         parts = (
@@ -138,7 +140,8 @@ class TaskTables(TableCalls):
             _grouped((row["task_id"], as_json_text(row)) for row, _ in faults),
         )
         kept = (task for task in tasks if task.id not in spoilt)
-        return {task.id: TaskRecord(task, *(tuple(part[task.id]) for part in parts)) for task in kept}
+        records = {task.id: TaskRecord(task, *(tuple(part[task.id]) for part in parts)) for task in kept}
+        return records, len(stored) - len(records)
 
     # --- leases ------------------------------------------------------------------------------------------
 

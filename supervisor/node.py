@@ -12,7 +12,7 @@ from setproctitle import setproctitle
 
 from chong.store.buckets import BucketPolicy, format_buckets
 from chong.store.contract import TaskStore
-from chong.store.errors import ChongError, ConfigurationError, Refused, StoreError, StoreUnavailable
+from chong.store.errors import ChongError, ConfigurationError, Refused, StoreError, StoreUnavailable, UnreadableRow
 from chong.store.model import Action, CatalogueEntry, Command, TaskSnapshot
 from chong.supervisor import events as e
 from chong.supervisor.admission import Admission
@@ -70,8 +70,9 @@ class Node:
         self._outbox = outbox
         self._queue = queue
         self._log = log
-        # These two belong to the store's thread.
+        # These belong to the store's thread.
         self._publishing = Recurring(log, "catalogue_not_published", "catalogue_published")
+        self._checking = Recurring(log, "lease_not_checked", "lease_checked", concerns_many=True)
         self._answering = Recurring(log, "command_not_answered", "command_answered", concerns_many=True)
         self._title = ""
 
@@ -272,8 +273,12 @@ class Node:
         for task_id in sorted(ids):
             try:
                 found = self._store.get(task_id)
-            except StoreError:
+            except StoreUnavailable:
                 return  # the keeper asks again
+            except UnreadableRow as fault:
+                self._checking.again(fault)
+                continue  # nobody knows whose it is, but that says nothing of the others
+            self._checking.end()
             self.loop.call(partial(self._missing_checked, task_id, found))
 
     def _missing_checked(self, task_id: str, found: TaskSnapshot | None) -> None:

@@ -181,8 +181,9 @@ class StoreRetention:
         """Whether there is more; the traces' turn comes when the tasks are done."""
         if not self._keeps_tasks:
             records = self._store.prunable(self._age, limit=BATCH)
-            gone["tasks"] += len(self._store.prune(records))
-            if len(records) == BATCH:
+            went = self._store.prune(records)
+            gone["tasks"] += len(went)
+            if went:
                 return True
         traces = self._store.prune_traces(self._age, limit=TRACES)
         gone["traces"] += traces

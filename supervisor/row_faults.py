@@ -12,7 +12,20 @@ EVERY_SECONDS = 3600.0
 MOST = 100
 """So many are told apart; the log has the first ones, which are mended first."""
 
-BORNE = frozenset({"holds", "nodes", "catalogue", "node_buckets", "alerts", "tasks", "transitions", "notes"})
+BORNE = frozenset(
+    [
+        "alerts",
+        "catalogue",
+        "commands",
+        "holds",
+        "node_buckets",
+        "nodes",
+        "notes",
+        "rebucketings",
+        "tasks",
+        "transitions",
+    ]
+)
 """Of these tables a look may go without a row, or a part of it: who concludes from what is not there wants it whole.
 
 Of leases and terms nobody goes without one: by them it is judged who lives.

@@ -6,6 +6,10 @@ SELECT
     coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS may_create,
     current_setting('transaction_read_only')::boolean AS is_read_only,
     (
+        SELECT array_agg(relname::text) FROM pg_class
+        WHERE relname = ANY(:tables) AND relnamespace = to_regnamespace(quote_ident(current_schema()))
+    ) AS taken,
+    (
         SELECT array_agg(found.relname::text ORDER BY found.relname)
         FROM pg_class AS found
         JOIN pg_class AS ours

@@ -5,10 +5,12 @@ import pty
 import re
 import select
 import shutil
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -79,6 +81,15 @@ def offered(world: World, *words: str, **env: str) -> list[str]:
 def needs(kind: str) -> pytest.MarkDecorator:
     """bash is there wherever chong is; the others are asked where they are installed."""
     return pytest.mark.skipif(kind != "bash" and shutil.which(kind) is None, reason=f"{kind} is not installed")
+
+
+def test_one_task_that_cannot_be_read_hides_no_other(node: World):
+    """There is no place to tell of it either."""
+    first, second = (node.add("report").id for _ in range(2))
+    with closing(sqlite3.connect(node.path, isolation_level=None)) as other:
+        other.execute("UPDATE tasks SET flags = '{}' WHERE id = ?", [first])
+    assert offered(node, "show", second) == [second]
+    assert offered(node, "show", first) == []
 
 
 @pytest.fixture

@@ -1,5 +1,8 @@
 """`chong rebucket`: another number of buckets, with all nodes gone."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 from cli_world import S, World
 
@@ -103,6 +106,19 @@ def test_nothing_changes_under_a_node_a_run_or_a_hold(gone: World, chong, word):
         assert (told.code, told.out, told.err) == (1, "", said)
         mend()
     assert chong("rebucket", "96", word).code == 0
+
+
+def test_a_change_whose_moment_cannot_be_read_is_shown_and_counts(gone: World, chong):
+    """The nodes own what they own by it, in each answer."""
+    assert chong("rebucket", "96", "--yes").code == 0
+    with closing(sqlite3.connect(gone.path, isolation_level=None)) as other:
+        other.execute("UPDATE rebucketings SET at = 'noon'")
+    said = "chong: store: rebucketings 1, column at: expected a time in microseconds, got 'noon'\n"
+    for word in ("nodes", "buckets", "doctor", "rebucket"):
+        assert said in chong(word).err
+    assert chong("nodes", "--json").json[0]["buckets"] == []
+    assert {tuple(row["owners"]) for row in chong("buckets", "--json").json} == {()}
+    assert [change["after"] for change in chong("rebucket", "--json").json["changes"]] == [96]
 
 
 def test_after_a_change_nobody_is_said_to_own_anything(gone: World, chong):

@@ -1,6 +1,8 @@
 """A node whose store is away, forgetful, or written by somebody else."""
 
+import sqlite3
 import threading
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -107,6 +109,20 @@ def test_lost_replies_change_nothing(bench: InProcess, fickle: Fickle):
         assert_chained(node, task.id)
     assert node.controller.desynced_tasks == {}
     assert sorted(entry["id"] for entry in node.journal("begin")) == sorted(task.id for task in tasks)
+
+
+def test_a_task_that_cannot_be_read_hides_no_other_that_was_taken(bench: InProcess):
+    """Nobody knows whose it is now, so its run goes on; the other one's ends, as it was called lost."""
+    node = bench.start()
+    unread, taken = sorted(node.begun("hold") for _ in range(2))
+    with closing(sqlite3.connect(node.paths.default_store, isolation_level=None)) as other:
+        other.execute("UPDATE tasks SET status = 'lost', version = version + 1, ended_at = status_changed_at")
+        other.execute("UPDATE tasks SET tags = 'nonsense' WHERE id = ?", [unread])
+        other.execute("DELETE FROM leases")
+        wait_until(lambda: node.controller.desynced_tasks.keys() == {taken}, "its word that the one was taken")
+        wait_until(lambda: len(node.workers()) == 1, "the end of that one's worker")
+        other.execute("UPDATE tasks SET tags = '[]'")
+    wait_until(lambda: not node.workers(), "the end of the other one's")
 
 
 def test_a_command_in_a_short_outage_is_obeyed(bench: InProcess, fickle: Fickle):

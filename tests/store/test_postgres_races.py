@@ -17,7 +17,7 @@ import pytest
 from waiting import wait_until
 
 from chong.store.errors import ConcurrencyConflict, Rebucketed, Refused, StoreUnavailable
-from chong.store.model import Beat, HoldScope, SharedHold
+from chong.store.model import Beat, HoldScope, Note, SharedHold
 from chong.store.postgres import PostgresTaskStore
 from chong.store.specimens import (
     NODE,
@@ -103,6 +103,27 @@ class TestSaves:
         wins = [task for answer in answers for task, verdict in answer if verdict is None]
         assert sorted(wins) == sorted(task.id for task in tasks)
         assert {read(store, task).version for task in tasks} == {3}
+
+    def test_notes_lock_their_tasks_in_the_order_of_all_others(self, stores, store, database):
+        """Somebody who holds the first of two tasks, and wants the second one, is waited for and gets it."""
+        first, second = (stored_queued(store, number).id for number in (1, 2))
+        notes = [
+            Note(task_id=task, kind="forgotten", at=datetime.now(UTC), actor="olga", event_id=f"{task}.note")
+            for task in (second, first)
+        ]
+        lock = "SELECT 1 FROM tasks WHERE id = %s FOR UPDATE"
+        waiting = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        with psycopg.connect(database) as other, psycopg.connect(database, autocommit=True) as watching:
+            other.execute(lock, [first])
+            with ThreadPoolExecutor(1) as threads:
+                added = threads.submit(stores[1].append, notes)
+                wait_until(lambda: watching.execute(waiting).fetchone() == (1,), "its wait")
+                other.execute(lock, [second])
+                other.commit()
+                added.result(LIMIT)
+        assert [len(store.notes(task)) for task in (first, second)] == [1, 1]
 
     def test_one_of_eight_gets_a_unique_key(self, stores, store):
         """Whether or not the key was free a moment ago."""

@@ -107,22 +107,36 @@ class TestTables:
         finally:
             databases.drop(name)
 
+    @pytest.mark.parametrize("create", [True, False], ids=["supervisor", "command"])
     @pytest.mark.parametrize(
-        "table",
+        "kind",
         [
-            "tasks (mine text)",
-            "deployment (mine text)",
-            "deployment AS SELECT 'blue' AS schema_version, 1 AS oldest_code",
-            "deployment AS SELECT NULL::integer AS schema_version, 1 AS oldest_code",
-            f"deployment AS SELECT {SCHEMA_VERSION} AS schema_version, 1 AS oldest_code",
+            "SEQUENCE nodes",
+            "TABLE tasks (mine text)",
+            "TABLE deployment (mine text)",
+            "TABLE deployment AS SELECT 'blue' AS schema_version, 1 AS oldest_code",
+            "TABLE deployment AS SELECT NULL::integer AS schema_version, 1 AS oldest_code",
+            f"TABLE deployment AS SELECT {SCHEMA_VERSION} AS schema_version, 1 AS oldest_code",
         ],
     )
-    def test_somebody_elses_tables_are_left_alone(self, databases: Databases, table: str):
-        """A table of one of our names is no store of ours."""
+    def test_somebody_elses_tables_are_left_alone(self, databases: Databases, kind: str, create: bool):
+        """What has one of our names is no store of ours; nobody is sent to a `migrate` that would be refused."""
         name = databases.new("template1")
         try:
-            databases.execute(f"CREATE TABLE {table}", database=name)
-            assert "got other tables" in refusal(databases.of(name))
+            databases.execute(f"CREATE {kind}", database=name)
+            assert "got other tables" in refusal(databases.of(name), create=create)
+        finally:
+            databases.drop(name)
+
+    @pytest.mark.parametrize("create", [True, False], ids=["supervisor", "command"])
+    def test_a_search_path_that_leads_nowhere_is_told(self, databases: Databases, create: bool):
+        """To everybody, in the same words: no wait cures it, and no right does."""
+        name = databases.new("template1")
+        try:
+            databases.execute(f"ALTER DATABASE {name} SET search_path = nowhere")
+            assert "expected a search_path that leads to a schema, got one" in refusal(
+                databases.of(name), create=create
+            )
         finally:
             databases.drop(name)
 

@@ -18,7 +18,7 @@ from chong.store.model import CatalogueEntry, HoldScope, Note, SharedHold
 from chong.store.pages import all_tasks
 from chong.store.postgres import PostgresTaskStore
 from chong.store.query import TaskQuery
-from chong.store.specimens import NODE, START, node_record, stored_end, stored_run, task_id, term_record
+from chong.store.specimens import NODE, START, node_record, request, stored_end, stored_run, task_id, term_record
 from chong.store.sqlite import SqliteTaskStore
 from chong.store.states import Status
 from chong.store.task_tables import MOST_SKIPPED
@@ -118,6 +118,37 @@ def test_one_row_costs_no_other(damaged: Damaged, what: str):
         look(damaged.strict)
 
 
+SUMS: dict[str, tuple[str, str, Callable[[TaskStore], Any]]] = {
+    "work": ("transitions SET stored_at = {never}", "tasks since", lambda s: s.survey(still=NOW).work),
+    "commands": ("commands SET stored_at = {never}", "commands since", lambda s: s.survey(still=NOW).commands),
+}
+
+
+@pytest.mark.parametrize("what", SUMS)
+def test_a_sum_of_a_survey_that_cannot_be_read_costs_no_other(damaged: Damaged, what: str):
+    """It is left out, and told."""
+    change, fault, look = SUMS[what]
+    populate(damaged.store)
+    damaged.store.submit_command(request(1, stored_run(damaged.store, 3)))
+    assert len(look(damaged.store)) == 1
+    damaged.execute(f"UPDATE {change.format(never=damaged.never)}")
+    assert look(damaged.store) == ()
+    assert damaged.faults() == [fault]
+    assert len(damaged.store.survey(still=NOW).nodes) == 2
+
+
+def test_a_change_of_the_number_of_buckets_without_its_moment_is_one_of_now(damaged: Damaged):
+    """Whoever had declared nothing before it owns nothing, for all that is known."""
+    damaged.store.record_num_buckets(8)
+    for number in (16, 32):
+        damaged.store.rebucket(number, f"rebucket.{number}", actor="olga")
+    damaged.execute(f"UPDATE rebucketings SET at = {damaged.never} WHERE after = 32")
+    survey = damaged.store.survey(still=NOW)
+    assert survey.rebucketed_at == survey.now
+    assert [(change.at is None, change.after) for change in damaged.store.rebucketings()] == [(True, 32), (False, 16)]
+    assert {str(fault).partition(":")[2].partition(":")[0] for fault in damaged.told} == {" rebucketings 2, column at"}
+
+
 def test_what_is_there_is_never_taken_for_absent(damaged: Damaged):
     """A hold holds, a node lives, a definition is held, a claim stands: whatever else of them cannot be read."""
     populate(damaged.store)
@@ -194,6 +225,29 @@ def test_a_task_of_which_a_part_cannot_be_read_is_not_removed(damaged: Damaged, 
         assert left[0] == len(bad)
 
 
+def test_what_another_removes_meanwhile_hides_nothing(damaged: Damaged, monkeypatch):
+    """The page that was found is gone then, and what was behind it is in its place."""
+    for number in range(1, 5):
+        stored_end(damaged.store, number, ended_at=START + timedelta(minutes=number))
+    read = damaged.store._records
+
+    def overtaken(*words: Any) -> Any:
+        monkeypatch.setattr(damaged.store, "_records", read)
+        damaged.strict.prune(damaged.strict.prunable(NOW, limit=2))
+        return read(*words)
+
+    monkeypatch.setattr(damaged.store, "_records", overtaken)
+    assert [record.task.id for record in damaged.store.prunable(NOW, limit=2)] == [task_id(3), task_id(4)]
+
+
+@pytest.mark.parametrize("target", ["9" * 5000, "100000", "\u0663", "7a", ""])
+def test_a_hold_of_what_cannot_be_a_bucket_holds_nothing(damaged: Damaged, target: str):
+    """And ends nobody who counts with it."""
+    damaged.store.place_hold(SharedHold(scope=HoldScope.BUCKET, target=target, by="olga"))
+    damaged.store.place_hold(SharedHold(scope=HoldScope.BUCKET, target="7", by="olga"))
+    assert [hold.target for hold in damaged.store.holds().holds] == ["7"]
+
+
 def test_a_task_that_was_spoilt_behind_its_look_is_not_removed(damaged: Damaged):
     """It is not what was looked at."""
     task = stored_end(damaged.store)
@@ -225,6 +279,8 @@ ODD = {
     ),
     "no number": ("tasks SET attempt = 'many' WHERE id < '00000002'", "tasks attempt", lambda s: s.query(TaskQuery())),
     "no version": ("tasks SET version = 'many' WHERE id < '00000002'", "tasks version", lambda s: s.query(TaskQuery())),
+    "no state": ("tasks SET status = 'asleep' WHERE id < '00000002'", "tasks status", lambda s: s.stats()),
+    "no bucket": ("tasks SET bucket = 'many' WHERE id < '00000002'", "tasks bucket", lambda s: s.bucket_loads()),
     "no alert": ("alerts SET detail = x'00' WHERE subject = 'node a'", "alerts detail", lambda s: s.alerts()),
     "no holder": ("holds SET \"by\" = x'ff41' WHERE target = 'task-1'", "holds by", lambda s: s.holds().holds),
     "no reason": ("holds SET reason = CAST(x'ff41' AS TEXT)", "holds reason", lambda s: s.holds().holds),
@@ -242,6 +298,7 @@ def test_what_sqlite_keeps_in_any_column(tmp_path, what: str):
         closing(sqlite3.connect(tmp_path / "chong.db", isolation_level=None)) as other,
     ):
         populate(store)
+        other.execute("PRAGMA ignore_check_constraints = ON")  # as an older table has none
         other.execute(f"UPDATE {change}")
         found = look(store)
         assert found

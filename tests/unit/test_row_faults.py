@@ -1,7 +1,7 @@
 """What a supervisor says of rows that it cannot read."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import timedelta
 
@@ -9,6 +9,7 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
+from chong.store.alert import Finding
 from chong.store.errors import UnreadableRow
 from chong.store.model import Note
 from chong.store.specimens import (
@@ -17,6 +18,7 @@ from chong.store.specimens import (
     TERM,
     TTL,
     node_record,
+    request,
     stored_end,
     stored_queued,
     stored_run,
@@ -24,6 +26,7 @@ from chong.store.specimens import (
 )
 from chong.store.sqlite import SqliteTaskStore
 from chong.store.states import Status
+from chong.supervisor.monitor import Monitor
 from chong.supervisor.paths import Paths
 from chong.supervisor.recover import Scene, find
 from chong.supervisor.recurring import Recurring
@@ -111,6 +114,34 @@ def test_no_term_begins_with_a_part_of_its_work(tmp_path, change):
             find(store, scene)
         assert store.stats()[Status.QUEUED] == 1
         assert [(lease.term, lease.renewals) for lease in store.leases()] == [(TERM, 0)]
+
+
+@pytest.mark.parametrize(
+    "change", ["commands SET issued_at = 'noon', stored_at = NULL", "rebucketings SET at = 'noon'"]
+)
+def test_alerts_are_kept_beside_what_a_survey_cannot_read(tmp_path, change):
+    """Else one request to a node that is gone would end them for the whole deployment."""
+    looks: list[Sequence[Finding]] = []
+    log = structlog.get_logger()
+    with capture_logs() as said, damaged(tmp_path, "tasks SET flags = '[]'") as store:
+        store.submit_command(request(1, stored_run(store, 3)))
+        with closing(sqlite3.connect(tmp_path / "chong.db", isolation_level=None)) as other:
+            other.execute(
+                'INSERT INTO rebucketings (event_id, at, "by", before, after, waiting, moved)'
+                " VALUES ('e', 1, 'o', 1, 2, 0, 0)"
+            )
+            other.execute(f"UPDATE {change}")
+        Monitor(
+            store,
+            TERM,
+            every=1,
+            orphan_after=1,
+            configured={},
+            on_changes=lambda _, found: looks.append(found),
+            trouble=Recurring(log, "monitor_failed", "monitor_recovered"),
+        ).look()
+    assert len(looks) == 1
+    assert {each["event"] for each in said} == {"row_unreadable"}
 
 
 @pytest.mark.parametrize("change", ["tasks SET flags = '{}'", "transitions SET at = 'noon'", "notes SET at = 'noon'"])

@@ -7,11 +7,11 @@ LOCK TABLE deployment, nodes, tasks IN EXCLUSIVE MODE
 
 -- name: rebucketings
 -- The changes of the number of buckets, newest first.
-SELECT at, "by", reason, before, after, waiting, moved FROM rebucketings ORDER BY number DESC
+SELECT number, at, "by", reason, before, after, waiting, moved FROM rebucketings ORDER BY number DESC
 
 -- name: rebucket_done
 -- The change that an event has made.
-SELECT at, "by", reason, before, after, waiting, moved FROM rebucketings WHERE event_id = :event_id
+SELECT number, at, "by", reason, before, after, waiting, moved FROM rebucketings WHERE event_id = :event_id
 
 -- name: rebucket_live
 -- The nodes that are live.

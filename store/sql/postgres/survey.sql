@@ -7,8 +7,9 @@ SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY
 -- name: survey
 -- The clock, which database this is, and the last change of the number of buckets.
 SELECT
-    {now} AS now, 'postgresql' AS engine, current_setting('server_version') AS engine_version,
-    (SELECT at FROM rebucketings ORDER BY number DESC LIMIT 1) AS rebucketed_at
+    {now} AS now, 'postgresql' AS engine, current_setting('server_version') AS engine_version, change.number, change.at
+FROM (VALUES (1)) AS one (row)
+LEFT JOIN (SELECT number, at FROM rebucketings ORDER BY number DESC LIMIT 1) AS change ON TRUE
 
 -- name: survey_work
 -- Open tasks by node, bucket, name and status, with the one that has not changed for the longest.

@@ -6,11 +6,11 @@ SELECT 1
 
 -- name: rebucketings
 -- The changes of the number of buckets, newest first.
-SELECT at, "by", reason, before, after, waiting, moved FROM rebucketings ORDER BY number DESC
+SELECT number, at, "by", reason, before, after, waiting, moved FROM rebucketings ORDER BY number DESC
 
 -- name: rebucket_done
 -- The change that an event has made.
-SELECT at, "by", reason, before, after, waiting, moved FROM rebucketings WHERE event_id = :event_id
+SELECT number, at, "by", reason, before, after, waiting, moved FROM rebucketings WHERE event_id = :event_id
 
 -- name: rebucket_live
 -- The nodes that are live.

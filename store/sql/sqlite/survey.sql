@@ -2,8 +2,8 @@
 
 -- name: survey
 -- The clock, which database this is, and the last change of the number of buckets.
-SELECT :now AS now, 'sqlite' AS engine, sqlite_version() AS engine_version,
-    (SELECT at FROM rebucketings ORDER BY number DESC LIMIT 1) AS rebucketed_at
+SELECT :now AS now, 'sqlite' AS engine, sqlite_version() AS engine_version, change.number, change.at
+FROM (SELECT 1) LEFT JOIN (SELECT number, at FROM rebucketings ORDER BY number DESC LIMIT 1) AS change
 
 -- name: survey_work
 -- Open tasks by node, bucket, name and status, with the one that has not changed for the longest.
