@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from chong.store.model import NodeRecord
     from chong.store.states import Status
 
-PATIENCE = 1.0
+ANSWER_SECONDS = 1.0
 """Seconds after which the store counts as away."""
 MOST = 100
 """So many of the newest are more than anybody reads."""
@@ -44,7 +44,7 @@ def _found(look: Look, root: click.Context, incomplete: str) -> "list[Completion
     # A thread, because a call of the store may wait in C, where no signal ends it; the process does not wait for it.
     asking = threading.Thread(target=_ask, args=(look, root, incomplete, found), daemon=True)
     asking.start()
-    asking.join(PATIENCE)
+    asking.join(ANSWER_SECONDS)
     return [] if asking.is_alive() else found
 
 

@@ -1,32 +1,25 @@
 """Handing a submission to the node's supervisor, which may have to wait for its store before it can answer."""
 
-import threading
 from typing import Any
 
 from chong.cli.invocation import Invocation
+from chong.cli.late import remarked_when_late
 from chong.cli.screen import remark
 from chong.supervisor.control_client import submit_over
 from chong.supervisor.submission import Submission
 
-PATIENCE = 1.0
-"""Seconds without an answer after which it is said for what it waits."""
-
 
 def hand_over(call: Invocation, submission: Submission) -> dict[str, Any]:
     """As `submit_over`; says what a late answer waits for, and on Ctrl-C what is known of the submission."""
-    waiting = threading.Timer(PATIENCE, remark, [f"chong: no answer yet: {_cause(submission)}"])
-    waiting.daemon = True
-    waiting.start()
     try:
-        return submit_over(call.paths.control, submission, node=call.node)
+        with remarked_when_late(lambda: _cause(submission)):
+            return submit_over(call.paths.control, submission, node=call.node)
     except KeyboardInterrupt:
         remark(
             f"chong: task {submission.id} stays asked for, and may still be accepted: "
             f"chong show {submission.id} tells, and chong stop ends it"
         )
         raise
-    finally:
-        waiting.cancel()
 
 
 def _cause(submission: Submission) -> str:

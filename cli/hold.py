@@ -9,6 +9,7 @@ import click
 from chong.cli import candidates
 from chong.cli.candidates import Complete
 from chong.cli.invocation import Invocation
+from chong.cli.late import remarked_when_late
 from chong.cli.option import issuer_option, reason_option, wait_options
 from chong.cli.render import escape
 from chong.cli.shared_hold import Change, check_choice, hold_targets
@@ -114,7 +115,9 @@ def _carry_out(
 
 def _ask(call: Invocation, request: dict[str, Any], told: Callable[[Mapping[str, Any]], str]) -> None:
     call.check_node()
-    for fact in ask_node(call.paths.control, request, node=call.node)["names"]:
+    with remarked_when_late(lambda: f"the supervisor of node {call.node} has been asked"):
+        facts = ask_node(call.paths.control, request, node=call.node)["names"]
+    for fact in facts:
         print(escape(f"{fact['name']}: {told(fact)}"))
 
 

@@ -17,7 +17,7 @@ from chong.worker.options import NAME_LIMIT
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-PATIENCE = 60.0
+WAIT_SECONDS = 60.0
 """Seconds that --wait lasts when nobody says how many."""
 
 
@@ -50,9 +50,9 @@ def wait_options(use: str) -> Decorator:
         def waiting(*given: Any, wait: bool, timeout: float | None, **said: Any) -> Any:
             if timeout is not None and not wait:
                 raise ConfigurationError("--timeout: expected it beside --wait, got it alone")
-            return function(*given, timeout=(PATIENCE if timeout is None else timeout) if wait else None, **said)
+            return function(*given, timeout=(WAIT_SECONDS if timeout is None else timeout) if wait else None, **said)
 
-        lasting = f"How long --wait lasts; default {PATIENCE:.0f}s."
+        lasting = f"How long --wait lasts; default {WAIT_SECONDS:.0f}s."
         option = click.option("--timeout", metavar="DURATION", callback=reads(read_duration), help=lasting)
         return click.option("--wait", is_flag=True, help=use)(option(waiting))
 

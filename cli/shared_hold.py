@@ -8,6 +8,7 @@ import click
 
 from chong.cli.filters import check_buckets
 from chong.cli.invocation import Invocation
+from chong.cli.late import remarked_when_late
 from chong.cli.reach import reach
 from chong.cli.render import escape
 from chong.cli.screen import remark
@@ -117,7 +118,8 @@ def _await(store: TaskStore, targets: list[Target], revision: int, timeout: floa
         return True if not unheard else None
 
     if unheard and timeout is not None:
-        wait_until(all_have_answered, timeout=timeout)
+        with remarked_when_late(lambda: f"waiting for {escape(few(unheard))}"):
+            wait_until(all_have_answered, timeout=timeout)
     return unheard
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from chong.cli.invocation import Invocation
+from chong.cli.late import remarked_when_late
 from chong.cli.option import default_issuer, json_option
 from chong.cli.reach import reach
 from chong.cli.render import escape
@@ -14,7 +15,7 @@ from chong.cli.screen import print_json, print_table, remark, show_progress
 from chong.cli.standing import standings
 from chong.cli.taskrow import COLUMNS, task_row
 from chong.cli.times import span, utc_now
-from chong.cli.wait import PATIENCE
+from chong.cli.wait import OUTAGE_SECONDS
 from chong.store.errors import StoreUnavailable
 from chong.supervisor.control_client import ask_node
 from chong.supervisor.exits import Exit
@@ -59,7 +60,8 @@ def reload(call: Invocation, *, as_json: bool) -> Exit:
     """
     call.check_node()
     lost = "whether it loads new code is unknown, its log says"
-    loaded = ask_node(call.paths.control, {"op": "reload"}, node=call.node, timeout=RELOAD_SECONDS, lost=lost)
+    with remarked_when_late(lambda: "new runs get the new code when every module has been tried out"):
+        loaded = ask_node(call.paths.control, {"op": "reload"}, node=call.node, timeout=RELOAD_SECONDS, lost=lost)
     if as_json:
         print_json(loaded)
         return _code(loaded)
@@ -86,7 +88,7 @@ class Patience:
         show_progress(f"watching {counted(count, 'lease')} for at most {span(seconds)}")
 
     def sleep(self, seconds: float) -> None:
-        if time.monotonic() - self._answered > PATIENCE:
-            raise StoreUnavailable(f"the store has been out of reach for {span(PATIENCE)}: nothing can be judged")
+        if time.monotonic() - self._answered > OUTAGE_SECONDS:
+            raise StoreUnavailable(f"the store has been out of reach for {span(OUTAGE_SECONDS)}: nothing can be judged")
         time.sleep(seconds)
         show_progress("")

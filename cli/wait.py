@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from chong.store.errors import StoreUnavailable
 
-PATIENCE = 30.0
+OUTAGE_SECONDS = 30.0
 """Seconds for which a store may be out of reach before waiting is given up."""
 
 _FIRST_PAUSE = 0.05
@@ -25,7 +25,7 @@ def wait_until(look: Callable[[], Found | None], *, timeout: float | None = None
             found = look()
             answered = time.monotonic()
         except StoreUnavailable:
-            if time.monotonic() - answered > PATIENCE:
+            if time.monotonic() - answered > OUTAGE_SECONDS:
                 raise
             found = None
         if found is not None:

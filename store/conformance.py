@@ -12,9 +12,10 @@ from chong.store.conformance_batches import BatchRules
 from chong.store.conformance_commands import CommandRules
 from chong.store.conformance_holds import ForgetRules, HoldRules
 from chong.store.conformance_leases import LeaseRules
-from chong.store.conformance_looks import NodeRules, QueryRules
+from chong.store.conformance_nodes import NodeRules
 from chong.store.conformance_owners import OwnerRules
 from chong.store.conformance_pruning import PruneRules
+from chong.store.conformance_queries import QueryRules
 from chong.store.conformance_rebucketing import RebucketRules
 from chong.store.conformance_saves import SaveRules
 

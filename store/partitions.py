@@ -12,13 +12,13 @@ from typing import Any, cast
 
 from psycopg import errors, sql
 
-from chong.store.postgres_session import Connection
+from chong.store.postgres_connection import Connection
 from chong.store.queries import load_queries, with_percent
 
 AHEAD = 2
 """Months that are made before they begin."""
 
-PATIENCE = "200ms"
+LOCK_WAIT = "200ms"
 """How long a lock of the trail is waited for: whoever writes or reads it waits behind. The next upkeep tries again."""
 
 STANDSTILL = "2s"
@@ -125,4 +125,4 @@ def _is_empty(connection: Connection, part: sql.Identifier) -> bool:
 
 
 def _be_patient(connection: Connection) -> None:
-    connection.execute(_QUERIES["patience"], {"patience": PATIENCE, "standstill": STANDSTILL})
+    connection.execute(_QUERIES["patience"], {"patience": LOCK_WAIT, "standstill": STANDSTILL})

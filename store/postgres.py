@@ -17,8 +17,9 @@ from chong.store.model import Beat, Command, Save, TaskSnapshot
 from chong.store.partitions import keep_months
 from chong.store.postgres_address import parsed
 from chong.store.postgres_bell import Bell
+from chong.store.postgres_connection import Connection
+from chong.store.postgres_pool import Acquaintance, Pool, Statements, Unhurried
 from chong.store.postgres_saving import SaveBatch
-from chong.store.postgres_session import Acquaintance, Connection, Pool, Statements, Unhurried
 from chong.store.queries import load_queries, with_percent
 from chong.store.query import TaskQuery
 from chong.store.states import Status

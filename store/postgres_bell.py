@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 from psycopg import conninfo, sql
 
-from chong.store.postgres_session import Connection
+from chong.store.postgres_connection import Connection
 
 _RETRY_SECONDS = 1.0
 

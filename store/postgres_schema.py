@@ -14,8 +14,8 @@ from chong.store.deployment import sole_row
 from chong.store.errors import ConfigurationError, RightsMissing, StoreUnavailable, TablesMissing
 from chong.store.few import few
 from chong.store.partitions import keep_months
+from chong.store.postgres_connection import Connection
 from chong.store.postgres_errors import WRITES
-from chong.store.postgres_session import Connection
 from chong.store.queries import load_queries, load_script, with_percent
 from chong.store.schema import OLDEST_CODE, SCHEMA_VERSION
 
@@ -157,14 +157,14 @@ def _deployment(connection: Connection, label: str) -> dict[str, Any] | None:
     try:
         found = _asked(connection, "deployment_versions")
     except (errors.UndefinedTable, errors.UndefinedColumn):
-        standing = _asked(connection, "deployment_tables")["standing"] or []
-        _refuse_part(standing, min(STEPS), label)
+        present = _asked(connection, "deployment_tables")["present"] or []
+        _refuse_part(present, min(STEPS), label)
         return None
-    standing = found["standing"] or []
-    if "deployment" not in standing or not _are_ours(standing):
+    present = found["present"] or []
+    if "deployment" not in present or not _are_ours(present):
         raise ConfigurationError(f"store {label}: {STRANGERS}")
     version = sole_row(found["schema_version"])
-    _refuse_part(standing, version, label)
+    _refuse_part(present, version, label)
     return found
 
 
@@ -175,14 +175,14 @@ def _asked(connection: Connection, query: str) -> dict[str, Any]:
     return found
 
 
-def _are_ours(standing: Collection[str]) -> bool:
+def _are_ours(present: Collection[str]) -> bool:
     """Of somebody else's tables one or another may be called as one of chong's, but not most."""
     first = _tables(min(STEPS))
-    return 2 * len(set(first).intersection(standing)) > len(first)
+    return 2 * len(set(first).intersection(present)) > len(first)
 
 
-def _refuse_part(standing: Collection[str], version: int, label: str) -> None:
+def _refuse_part(present: Collection[str], version: int, label: str) -> None:
     """StoreUnavailable when chong's tables are there, but for some."""
-    missing = [table for table in _tables(version) if table not in standing]
-    if missing and _are_ours(standing):
+    missing = [table for table in _tables(version) if table not in present]
+    if missing and _are_ours(present):
         raise StoreUnavailable(f"store {label}: expected the table {few(missing)}, got none: restore the store")

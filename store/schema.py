@@ -80,7 +80,7 @@ def check_version(connection: sqlite3.Connection, label: str) -> None:
 def check_tables(connection: sqlite3.Connection, label: str) -> None:
     """StoreUnavailable where a part of the tables is gone: nothing can be done until a copy is restored."""
     found = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
-    standing = {row["name"] for row in found}
-    missing = [table for table in _TABLE.findall(load_script("sqlite_schema")) if table not in standing]
+    present = {row["name"] for row in found}
+    missing = [table for table in _TABLE.findall(load_script("sqlite_schema")) if table not in present]
     if missing:
         raise StoreUnavailable(f"store {label}: expected the table {few(missing)}, got none: restore the store")

@@ -3,25 +3,21 @@
 They look at what they are given and hand over; nothing about tasks is decided here.
 """
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import structlog
 
-from chong.store.alert import Alert, AlertChanges, Finding
 from chong.store.contract import Bell, TaskStore
-from chong.store.errors import StoreUnavailable
-from chong.store.view import as_json
-from chong.supervisor.advice import ADVICE, GRAVE
 from chong.supervisor.alert_hook import AlertHook
+from chong.supervisor.alert_notices import tell_alerts
 from chong.supervisor.commands import CommandPoller
+from chong.supervisor.contact import Contact, Renewals
 from chong.supervisor.leases import LeaseKeeper
 from chong.supervisor.logbounds import GENERATION_LOG_MAX, LogBounds
-from chong.supervisor.loop import Loop, Timer
+from chong.supervisor.loop import Loop
 from chong.supervisor.monitor import Monitor
 from chong.supervisor.node import Node
-from chong.supervisor.outage import Outage
 from chong.supervisor.processes import Processes
 from chong.supervisor.recurring import Recurring
 from chong.supervisor.retention import retentions
@@ -88,7 +84,7 @@ class Tickers:
     def _lease_keeper(self, tasks: Tasks) -> LeaseKeeper:
         loop, node = self._loop, self._node
         trouble = Recurring(self._log, "renewal_failed", "renewal_back")
-        renewing = _Renewals(loop, node.outage, trouble, every=self._settings.renewal)
+        renewing = Renewals(loop, node.outage, trouble, every=self._settings.renewal)
         return LeaseKeeper(
             self._store,
             self._term,
@@ -104,7 +100,7 @@ class Tickers:
 
     def _command_poller(self, shared_holds: SharedHolds) -> CommandPoller:
         loop, node = self._loop, self._node
-        polling = _Contact(loop, node.outage, Recurring(self._log, "poll_failed", "poll_back"))
+        polling = Contact(loop, node.outage, Recurring(self._log, "poll_failed", "poll_back"))
         return CommandPoller(
             self._store,
             self._settings.node,
@@ -158,101 +154,7 @@ class Tickers:
         )
 
 
-class _Contact:
-    """What came of each call of a ticker to the store, handed over to the loop's thread."""
-
-    def __init__(self, loop: Loop, outage: Outage, trouble: Recurring) -> None:
-        self._loop = loop
-        self._outage = outage
-        self._trouble = trouble
-
-    def failed(self, error: Exception) -> None:
-        self._loop.call(partial(self._take, error))
-
-    def succeeded(self) -> None:
-        self._loop.call(partial(self._take, None))
-
-    def _take(self, error: Exception | None) -> None:
-        if error is None:
-            self._trouble.end(**self._facts())
-            self._outage.answered(self._trouble.event)
-        else:
-            self._trouble.again(error)
-            self._outage.failed(self._trouble.event, error)
-
-    def _facts(self) -> dict[str, object]:
-        """What is special about a call that went well."""
-        return {}
-
-
-class _Renewals(_Contact):
-    """A renewal that has had no answer when the next one is due is told: somebody's lock may keep it until it fails.
-
-    That is no outage, for everybody else may have answers.
-    """
-
-    def __init__(self, loop: Loop, outage: Outage, trouble: Recurring, *, every: float) -> None:
-        super().__init__(loop, outage, trouble)
-        self._every = every
-        self._began_at = 0.0
-        self._late: Timer | None = None
-
-    def began(self) -> None:
-        self._loop.call(partial(self._watch, time.monotonic()))
-
-    def _watch(self, began_at: float) -> None:
-        self._began_at = began_at
-        self._late = self._loop.later(self._every, self._tell_late)
-
-    def _tell_late(self) -> None:
-        self._trouble.again(StoreUnavailable(f"a renewal has had no answer for {self._waited():g} s"))
-        self._late = self._loop.later(self._every, self._tell_late)
-
-    def _take(self, error: Exception | None) -> None:
-        if self._late is not None:
-            self._late.cancel()
-        super()._take(error)
-
-    def _facts(self) -> dict[str, object]:
-        return {"seconds": self._waited()}
-
-    def _waited(self) -> float:
-        return round(time.monotonic() - self._began_at, 1)
-
-
 def _listen(bell: Bell, on_ring: Callable[[], None]) -> float:
     if bell.wait(BELL_SECONDS):
         on_ring()
     return 0.0
-
-
-def tell_alerts(
-    changes: AlertChanges,
-    found: Sequence[Finding],
-    *,
-    node: str,
-    hook: AlertHook,
-    loop: Loop,
-    log: structlog.typing.FilteringBoundLogger,
-) -> None:
-    """To the log and to the operator's command, each change once: the store gives it to one supervisor alone."""
-    advice = {(finding.kind, finding.subject): finding.advice for finding in found}
-    for alert in changes.raised:
-        loop.call(partial(_log_raised, log, alert))
-        hook.put(_message("raised", node, alert, advice.get((alert.kind, alert.subject))))
-    for alert in changes.cleared:
-        loop.call(partial(log.info, "alert_cleared", **_facts(alert)))
-        hook.put(_message("cleared", node, alert))
-
-
-def _log_raised(log: structlog.typing.FilteringBoundLogger, alert: Alert) -> None:
-    say = log.error if alert.kind in GRAVE else log.warning
-    say("alert_raised", **_facts(alert))
-
-
-def _facts(alert: Alert) -> dict[str, object]:
-    return {"alert": alert.id, "kind": alert.kind, "subject": alert.subject, "detail": alert.detail}
-
-
-def _message(event: str, node: str, alert: Alert, advice: str | None = None) -> dict[str, object]:
-    return {"event": event, "reported_by": node, **as_json(alert), "advice": advice or ADVICE.get(alert.kind)}

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from chong.store.partitions import keep_months
-from chong.store.postgres_session import Connection
+from chong.store.postgres_connection import Connection
 
 SQL = Path(__file__).resolve().parent / "sql"
 MONTHS = 13

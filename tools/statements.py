@@ -12,7 +12,8 @@ from unittest import mock
 import psycopg
 from psycopg.rows import DictRow
 
-from chong.store import postgres_session
+from chong.store import postgres_pool
+from chong.store.postgres_connection import Connection
 
 _NOT_EXPLAINABLE = ("SET", "LOCK", "SELECT set_config(", "SELECT\n    set_config(")
 _SKIPPED_NODES = {"Result", "Subquery Scan", "ProjectSet", "Materialize", "Hash", "Sort", "Memoize", "LockRows"}
@@ -50,19 +51,17 @@ def explained(*, analyze: bool) -> Iterator[list[Statement]]:
     """
     found: list[Statement] = []
 
-    class Explained(postgres_session.Statements):
+    class Explained(postgres_pool.Statements):
         def execute(self, query: str, values: Mapping[str, Any], /) -> psycopg.Cursor[DictRow]:
             if not query.startswith(_NOT_EXPLAINABLE):
                 found.append(_explain(self._connection, query, {**values, **self._always}, analyze=analyze))
             return super().execute(query, values)
 
-    with mock.patch.object(postgres_session, "Statements", Explained):
+    with mock.patch.object(postgres_pool, "Statements", Explained):
         yield found
 
 
-def _explain(
-    connection: postgres_session.Connection, query: str, values: Mapping[str, Any], *, analyze: bool
-) -> Statement:
+def _explain(connection: Connection, query: str, values: Mapping[str, Any], *, analyze: bool) -> Statement:
     options = "ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON" if analyze else "FORMAT JSON"
     with connection.transaction(force_rollback=True):
         # Whatever was sent before is through.
@@ -79,7 +78,7 @@ def _explain(
     return Statement(query, plan, spent, cpu * 1000, plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
 
 
-def _cpu(connection: postgres_session.Connection) -> float:
+def _cpu(connection: Connection) -> float:
     """Seconds of processor that the connection's server process has had."""
     try:
         return int(Path(f"/proc/{connection.info.backend_pid}/schedstat").read_text().split()[0]) / 1e9

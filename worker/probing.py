@@ -16,7 +16,7 @@ from chong.worker.strays import end_stray, own_children, reap
 from chong.worker.trial import Trial
 from chong.worker.watch import complain
 
-PATIENCE = 1.0
+STALL_SECONDS = 1.0
 """Seconds after which the next module is not kept waiting any more."""
 SIDE_BY_SIDE = 8
 BUDGET = 2
@@ -90,7 +90,7 @@ class _Probing:
         idle = next((probe for probe in self._probes if probe.asked is None), None)
         if idle is not None or len(self._probes) == SIDE_BY_SIDE:
             return idle
-        if any(now - probe.since < PATIENCE for probe in self._probes):
+        if any(now - probe.since < STALL_SECONDS for probe in self._probes):
             return None
         try:
             self._probes.append(Probe(self._modules, self._leash))

@@ -1,22 +1,27 @@
-"""`chong submit` at a supervisor that cannot answer yet, because its store is away."""
+"""Commands at a supervisor that cannot answer yet, because its store is away, or it stands still."""
 
 import signal
 import sqlite3
 import subprocess
 import sys
 
+import pytest
 from node_bench import S, Supervised, wait_until
+
+
+def asked(node: Supervised, *words: str) -> subprocess.Popen[str]:
+    environment = {**node.environment, "CHONG_STATE_DIR": str(node.state), "CHONG_NODE": "node-a"}
+    command = [sys.executable, "-m", "chong.cli", *words]
+    return subprocess.Popen(
+        command, env=environment, cwd=node.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def test_a_submission_with_a_unique_key_says_that_it_waits_and_what_a_ctrl_c_leaves(node: Supervised):
     """Only the store knows whether the key is free; what was asked for is accepted when it is back, as was said."""
     lock = sqlite3.connect(node.paths.default_store, isolation_level=None)
     lock.execute("BEGIN IMMEDIATE")
-    command = [sys.executable, "-m", "chong.cli", "submit", "noop", "--unique", "u"]
-    environment = {**node.environment, "CHONG_STATE_DIR": str(node.state), "CHONG_NODE": "node-a"}
-    with subprocess.Popen(
-        command, env=environment, cwd=node.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as asking:
+    with asked(node, "submit", "noop", "--unique", "u") as asking:
         assert asking.stderr is not None
         said = asking.stderr.readline()
         assert said.startswith("chong: no answer yet: with --unique a supervisor waits for its store, "), said
@@ -28,3 +33,22 @@ def test_a_submission_with_a_unique_key_says_that_it_waits_and_what_a_ctrl_c_lea
     assert err.startswith(f"chong: task {task_id} stays asked for, and may still be accepted: chong show {task_id} ")
     lock.close()
     assert node.end_of(task_id).status is S.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("words", "awaited"),
+    [
+        (["hold", "noop"], "the supervisor of node node-a has been asked"),
+        (["hold", "--name", "noop", "--wait"], "waiting for node-a"),
+        (["reload"], "new runs get the new code when every module has been tried out"),
+    ],
+)
+def test_a_command_says_what_it_waits_for(node: Supervised, words: list[str], awaited: str):
+    """Once; when the supervisor goes on, the command does as well."""
+    node.supervisor.send_signal(signal.SIGSTOP)
+    with asked(node, *words) as asking:
+        assert asking.stderr is not None
+        assert asking.stderr.readline() == f"chong: no answer yet: {awaited}\n"
+        node.supervisor.send_signal(signal.SIGCONT)
+        out, err = asking.communicate(timeout=30)
+    assert (asking.returncode, err) == (0, ""), out

@@ -16,7 +16,7 @@ from psycopg import conninfo
 
 from chong.store.model import TaskSnapshot
 from chong.store.partitions import Month, keep_months
-from chong.store.postgres_session import Connection
+from chong.store.postgres_connection import Connection
 from chong.store.specimens import moved, put, stored_end, stored_run
 
 NOW = datetime.now(UTC)

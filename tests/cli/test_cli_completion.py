@@ -272,7 +272,7 @@ def test_a_store_that_keeps_everybody_waiting_is_not_waited_for(chong, monkeypat
         raise StoreUnavailable("away")
 
     monkeypatch.setattr(open_module, "open_store", away)
-    monkeypatch.setattr(candidates, "PATIENCE", 0.05)
+    monkeypatch.setattr(candidates, "ANSWER_SECONDS", 0.05)
     for name, value in {"_CHONG_COMPLETE": "bash_complete", "COMP_WORDS": "chong stop ", "COMP_CWORD": "2"}.items():
         monkeypatch.setenv(name, value)
     answer = chong()

@@ -92,9 +92,9 @@ def test_an_outage_is_waited_out_but_not_for_ever(monkeypatch):
     monkeypatch.setattr(upkeep, "time", clock := SetTime())
     patience = upkeep.Patience()
     for _ in range(3):
-        patience.sleep(upkeep.PATIENCE * 0.6)
+        patience.sleep(upkeep.OUTAGE_SECONDS * 0.6)
         patience.note_answer(1, 30)
-    patience.sleep(upkeep.PATIENCE + 1)
+    patience.sleep(upkeep.OUTAGE_SECONDS + 1)
     slept = clock.slept
     with pytest.raises(StoreUnavailable, match="has been out of reach"):
         patience.sleep(1)

@@ -88,14 +88,14 @@ def starts_soon(ctx: TaskContext) -> None:
     note(ctx, "begin")
 
 
-@task("span.two", max_parallel=2)
-def span_two(ctx: TaskContext, seconds: float = 0.1) -> None:
-    span(ctx, seconds)
+@task("until.two", max_parallel=2)
+def until_two(ctx: TaskContext, path: str) -> str:
+    return until(ctx, path)
 
 
-@task("span.each", max_parallel_per_key=1)
-def span_each(ctx: TaskContext, seconds: float = 0.1) -> None:
-    span(ctx, seconds)
+@task("until.each", max_parallel_per_key=1)
+def until_each(ctx: TaskContext, path: str) -> str:
+    return until(ctx, path)
 
 
 @task("noop.urgent", priority=10)

@@ -18,7 +18,7 @@ from chong.store.errors import StoreUnavailable
 from chong.store.ids import new_id
 from chong.store.partitions import Month, keep_months, month_of, months_ahead
 from chong.store.postgres import PostgresTaskStore
-from chong.store.postgres_session import Connection
+from chong.store.postgres_connection import Connection
 from chong.store.specimens import queued, save_of, stored_end
 
 NOW = datetime.now(UTC)
@@ -174,7 +174,7 @@ def test_a_month_that_is_in_use_does_not_keep_the_others(store, database, connec
 @pytest.mark.parametrize("is_over", [False, True])
 def test_who_writes_while_months_are_kept_is_not_refused(store, database, connection, monkeypatch, is_over):
     """It waits until its month is made, or dropped, and then finds where its trail belongs."""
-    monkeypatch.setattr(partitions, "PATIENCE", "40s")
+    monkeypatch.setattr(partitions, "LOCK_WAIT", "40s")
     then = NOW + timedelta(days=-400 if is_over else 400)
     if is_over:
         keep_months(connection, then)

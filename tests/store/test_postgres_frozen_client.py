@@ -26,13 +26,13 @@ SLACK = 20.0
 """For a machine that is busy; without a bound it would be for ever."""
 WRITER = """
 import os, signal, sys
-from chong.store import postgres_session
+from chong.store import postgres_pool
 from chong.store.errors import StoreUnavailable
 from chong.store.postgres import PostgresTaskStore
 from chong.store.specimens import moved, save_of, task_id
 from chong.store.states import Status
 
-execute = postgres_session.Statements.execute
+execute = postgres_pool.Statements.execute
 left = int(sys.argv[2])
 
 def suspend(self, query, values, /):
@@ -45,7 +45,7 @@ def suspend(self, query, values, /):
 
 with PostgresTaskStore(sys.argv[1], deadline=1) as store:
     task = store.get(task_id(1))
-    postgres_session.Statements.execute = suspend
+    postgres_pool.Statements.execute = suspend
     try:
         print(store.save_many([save_of(task, moved(task, Status.RUNNING), event_id="late")]), flush=True)
     except StoreUnavailable as error:
@@ -56,12 +56,12 @@ with PostgresTaskStore(sys.argv[1], deadline=1) as store:
 UPKEEP = """
 import os, signal, sys
 from datetime import UTC, datetime
-from chong.store import postgres_session
+from chong.store import postgres_connection
 from chong.store.errors import StoreUnavailable
 from chong.store.partitions import months_ahead
 from chong.store.postgres import PostgresTaskStore
 
-execute = postgres_session.Connection.execute
+execute = postgres_connection.Connection.execute
 
 def suspend(self, query, *words, **more):
     found = execute(self, query, *words, **more)
@@ -73,7 +73,7 @@ def suspend(self, query, *words, **more):
 with PostgresTaskStore(sys.argv[1]) as store:
     with store._calls.connected() as connection:
         connection.execute(f"DROP TABLE {max(months_ahead(datetime.now(UTC))).table}")
-    postgres_session.Connection.execute = suspend
+    postgres_connection.Connection.execute = suspend
     try:
         store.upkeep()
     except StoreUnavailable as error:

@@ -6,12 +6,12 @@ SELECT num_buckets, schema_version, oldest_code FROM deployment
 
 -- name: deployment_versions
 -- What says whether this code can use the tables; a row without versions where the one row is gone.
-SELECT d.schema_version, d.oldest_code, ({deployment_tables}) AS standing
+SELECT d.schema_version, d.oldest_code, ({deployment_tables}) AS present
 FROM (VALUES (1)) AS one (row) LEFT JOIN deployment AS d ON TRUE
 
 -- name: deployment_tables
 -- Which of chong's tables are there, as tables and beside each other.
-SELECT array_agg(c.relname::text) AS standing FROM pg_class AS c
+SELECT array_agg(c.relname::text) AS present FROM pg_class AS c
 WHERE c.relname = ANY(:tables::text[]) AND c.relkind IN ('r', 'p') AND c.relnamespace = coalesce(
     (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('deployment')),
     to_regnamespace(quote_ident(current_schema()))
