@@ -18,7 +18,17 @@ from chong.store.model import CatalogueEntry, HoldScope, Note, SharedHold
 from chong.store.pages import all_tasks
 from chong.store.postgres import PostgresTaskStore
 from chong.store.query import TaskQuery
-from chong.store.specimens import NODE, START, node_record, request, stored_end, stored_run, task_id, term_record
+from chong.store.specimens import (
+    NODE,
+    START,
+    TERM,
+    node_record,
+    request,
+    stored_end,
+    stored_run,
+    task_id,
+    term_record,
+)
 from chong.store.sqlite import SqliteTaskStore
 from chong.store.states import Status
 from chong.store.task_tables import MOST_SKIPPED
@@ -116,6 +126,25 @@ def test_one_row_costs_no_other(damaged: Damaged, what: str):
     assert [fault.table for fault in damaged.told] == [table]
     with pytest.raises(UnreadableRow, match=f"store: {table} "):
         look(damaged.strict)
+
+
+@pytest.mark.parametrize("damaged", ["postgresql"], indirect=True)
+def test_a_time_to_live_beyond_what_the_server_can_count_costs_no_look(damaged: Damaged):
+    """Of a lease, a node and a claim: all others are seen, claimed and judged as ever."""
+    populate(damaged.store)
+    for number in (1, 2):
+        damaged.store.submit_command(request(number, stored_run(damaged.store, 2 + number)))
+    assert len(damaged.store.claim_commands(NODE, TERM, lease=timedelta(seconds=30), limit=1)) == 1
+    for change in (
+        f"leases SET ttl = '300000 years' WHERE task_id = '{task_id(1)}'",
+        f"nodes SET ttl = '300000 years' WHERE node = '{NODE}'",
+        "commands SET claim_ttl = '300000 years' WHERE claimed_by IS NOT NULL",
+    ):
+        damaged.execute(f"UPDATE {change}")
+    assert [node.is_live for node in damaged.store.nodes()] == [True, True]
+    assert [lease.is_past for lease in damaged.store.leases()] == [False] * 4
+    assert [found.commands for found in damaged.store.survey(still=NOW).commands] == [1]
+    assert len(damaged.store.claim_commands(NODE, TERM, lease=timedelta(seconds=30))) == 1
 
 
 SUMS: dict[str, tuple[str, str, Callable[[TaskStore], Any]]] = {

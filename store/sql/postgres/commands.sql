@@ -22,12 +22,16 @@ asked AS (
 SELECT pg_notify('chong_' || left(encode(sha256(convert_to(task.node, 'UTF8')), 'hex'), 40), '')::text AS rung FROM task
 UNION ALL SELECT '' FROM commands WHERE id = :id
 
+-- name: unclaimed
+-- Whether nobody holds a request: its claim's end lies behind, or further ahead than its own length, as after a jump.
+(claimed_until IS NULL OR claimed_until < {now} OR claimed_until > {now} + least(claim_ttl, {longest}))
+
 -- name: claim_commands
 -- Open requests for a node's tasks, oldest first, that nobody else is claiming now, under a term's claim.
 WITH free AS (
     SELECT id FROM commands
     WHERE node = :node AND finished_at IS NULL
-        AND (claimed_until IS NULL OR claimed_until < {now} OR claimed_until > {now} + claim_ttl)
+        AND {unclaimed}
     ORDER BY coalesce(stored_at, issued_at), issued_at, id LIMIT :limit FOR UPDATE SKIP LOCKED
 ),
 claimed AS (

@@ -2,7 +2,7 @@
 
 -- name: forget_node_is_live
 -- Whether a node is live.
-SELECT (ended_at IS NULL AND seen_at <= {now} AND seen_at + ttl > {now}) AS is_live
+SELECT {live} AS is_live
 FROM nodes WHERE node = :node FOR UPDATE
 
 -- name: forget_node_waiting

@@ -11,7 +11,7 @@
 
 -- name: past
 -- Whether a lease's end lies behind, or further ahead than its own length: then the clock jumped back.
-(until < {now} OR until > {now} + ttl)
+(until < {now} OR until > {now} + least(ttl, {longest}))
 
 -- name: renew
 -- A term's row, and with it all leases that follow it; the node was seen; gives the ids without a lease. A lease follows

@@ -34,6 +34,5 @@ SELECT
     node, count(*) AS commands, min(coalesce(stored_at, issued_at)) AS since,
     (array_agg(task_id ORDER BY coalesce(stored_at, issued_at), id))[1] AS task_id
 FROM commands
-WHERE finished_at IS NULL
-    AND (claimed_until IS NULL OR claimed_until < {now} OR claimed_until > {now} + claim_ttl)
+WHERE finished_at IS NULL AND {unclaimed}
 GROUP BY node ORDER BY node COLLATE "C"

@@ -14,11 +14,15 @@ FROM tasks AS t WHERE t.id = :task_id
 -- Whether a request is already there.
 SELECT 1 FROM commands WHERE id = :id
 
+-- name: unclaimed
+-- Whether nobody holds a request: its claim's end lies behind, or further ahead than its own length, as after a jump.
+(claimed_until IS NULL OR claimed_until < :now OR claimed_until > :now + claim_ttl)
+
 -- name: claim_commands
 -- Open requests for a node's tasks, oldest first; by their numbers, as an id may be no text.
 SELECT rowid AS number FROM commands
 WHERE node = :node AND finished_at IS NULL
-    AND (claimed_until IS NULL OR claimed_until < :now OR claimed_until > :now + claim_ttl)
+    AND {unclaimed}
 ORDER BY coalesce(stored_at, issued_at), issued_at, id LIMIT :limit
 
 -- name: claim_commands_lease

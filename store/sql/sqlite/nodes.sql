@@ -36,12 +36,16 @@ UPDATE nodes SET ended_at = :now WHERE term = :term
 SELECT term, node, node_id, boot_id, lock_inode, started_at
 FROM terms WHERE node = :node ORDER BY started_at DESC, number DESC
 
+-- name: live
+-- Whether a node was seen less than its ttl ago, not in the future, and has not ended by itself.
+(ended_at IS NULL AND seen_at <= :now AND seen_at + ttl > :now)
+
 -- name: nodes
--- Every node; it is live when it was seen less than its ttl ago, not in the future, and has not ended by itself.
+-- Every node.
 SELECT
     node, node_id, term, host, boot_id, pid, version, ttl, limits, containment, generation, started_at, seen_at,
     ended_at, holds_seen, clock_ahead,
-    (ended_at IS NULL AND seen_at <= :now AND seen_at + ttl > :now) AS is_live
+    {live} AS is_live
 FROM nodes ORDER BY node
 
 -- name: declare_buckets

@@ -14,7 +14,7 @@ SELECT number, at, "by", reason, before, after, waiting, moved FROM rebucketings
 
 -- name: rebucket_live
 -- The nodes that are live.
-SELECT node FROM nodes WHERE ended_at IS NULL AND seen_at <= :now AND seen_at + ttl > :now ORDER BY node
+SELECT node FROM nodes WHERE {live} ORDER BY node
 
 -- name: rebucket_counts
 -- How much is running, and how many waiting tasks have a key.

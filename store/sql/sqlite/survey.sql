@@ -21,5 +21,5 @@ GROUP BY node, bucket, name, status ORDER BY node, bucket, name, status
 -- Requests that nobody holds, by node, with the oldest. An older version does not say when it stored one.
 SELECT node, count(*) AS commands, min(coalesce(stored_at, issued_at)) AS since, task_id
 FROM commands
-WHERE finished_at IS NULL AND (claimed_until IS NULL OR claimed_until < :now OR claimed_until > :now + claim_ttl)
+WHERE finished_at IS NULL AND {unclaimed}
 GROUP BY node ORDER BY node
