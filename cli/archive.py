@@ -27,7 +27,7 @@ class Archive:
         if not os.access(path.absolute().parent, os.W_OK | os.X_OK):
             # Now: without old tasks nobody would hear of it, until there are some.
             raise ConfigurationError(f"--archive: expected a directory that can be written to, got {path.parent}")
-        self._path = path
+        self.path = path
         self._descriptor = -1
         self._size = 0
         self._batch = 0
@@ -63,12 +63,12 @@ class Archive:
         except OSError as error:
             where = f"it or in {self._kept}" if self._kept.exists() else "it"
             raise Refused(
-                f"archive {self._path}: {error.strerror}; what is not in {where} stays in the store"
+                f"archive {self.path}: {error.strerror}; what is not in {where} stays in the store"
             ) from error
 
     def _packed(self, records: Sequence[TaskRecord]) -> bytes:
         lines = "".join(json.dumps(as_json(record), separators=(",", ":")) + "\n" for record in records).encode()
-        return gzip.compress(lines) if self._path.suffix == ".gz" else lines
+        return gzip.compress(lines) if self.path.suffix == ".gz" else lines
 
     def close(self) -> None:
         if self._descriptor >= 0:
@@ -77,7 +77,7 @@ class Archive:
 
     def _open(self) -> None:
         if self._descriptor < 0:
-            self._descriptor = _make(self._path)
+            self._descriptor = _make(self.path)
 
     def _append(self, data: bytes) -> None:
         try:

@@ -49,7 +49,7 @@ class Invocation:
         if file is not None and file.nodes and self.config.share is None:
             raise ConfigurationError(
                 f"{file.path}: expected one of the nodes {listed(file.nodes)} by --node or CHONG_NODE, "
-                f"got none: no supervisor could start here as {self.node}"
+                f"got none: {self.node} is none of them, and a node's supervisor is asked on its own machine"
             )
         pinned = read_identity(Paths(self.state, self.state).identity)
         if pinned is not None and self.named_node not in (None, pinned.node):

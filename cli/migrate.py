@@ -22,6 +22,8 @@ def migrate(call: Invocation) -> Exit:
         call.agreed_policy(deployment.num_buckets)
         if call.num_buckets is not None:
             deployment = store.record_num_buckets(call.num_buckets)
+            # Somebody else may have been faster.
+            check_number(call.config.find("num_buckets"), deployment.num_buckets)
     buckets = (
         "number of buckets not recorded yet" if deployment.num_buckets is None else f"{deployment.num_buckets} buckets"
     )

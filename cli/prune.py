@@ -1,5 +1,6 @@
 """`chong prune`: removes what is old from the store, and writes it down before where that is wanted."""
 
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from datetime import timedelta
 from pathlib import Path
@@ -10,10 +11,12 @@ from chong.cli.archive import Archive
 from chong.cli.invocation import Invocation
 from chong.cli.option import json_option
 from chong.cli.reach import reach
+from chong.cli.render import escape
 from chong.cli.screen import print_json, remark, show_progress
 from chong.cli.values import read_age
 from chong.store.contract import TaskStore
 from chong.store.errors import ConfigurationError, StoreUnavailable
+from chong.store.model import TaskRecord
 from chong.supervisor.oneline import counted, one_line
 
 BATCH = 100
@@ -80,7 +83,7 @@ def _remove_tasks(store: TaskStore, age: timedelta, archive: Archive | None) -> 
         while (records := store.prunable(age, limit=BATCH)) and (ids := {each.task.id for each in records}) != before:
             if archive is not None:
                 archive.add(records)
-            went = store.prune(records)
+            went = _pruned(store, records, archive)
             if archive is not None and went != ids:
                 archive.keep([record for record in records if record.task.id in went])
             gone, before = gone + len(went), ids
@@ -88,6 +91,16 @@ def _remove_tasks(store: TaskStore, age: timedelta, archive: Archive | None) -> 
     finally:
         show_progress("")
     return gone
+
+
+def _pruned(store: TaskStore, records: Sequence[TaskRecord], archive: Archive | None) -> set[str]:
+    try:
+        return store.prune(records)
+    except StoreUnavailable:
+        if archive is not None:
+            batch = f"the last {counted(len(records), 'task')} of {archive.path}"
+            remark(f"chong: {escape(batch)} may still be in the store; the next prune then archives them once more")
+        raise
 
 
 def _tidy(store: TaskStore) -> None:

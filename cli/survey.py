@@ -22,6 +22,7 @@ from chong.store.few import few
 from chong.store.model import BucketDeclaration, CatalogueEntry, HoldScope, NodeRecord, SharedHold
 from chong.store.view import as_json as view_of
 from chong.supervisor.coverage import Cover, dropped_of, owners_of
+from chong.supervisor.holds import EVERYTHING
 from chong.supervisor.shown_holds import Target
 
 RANGES_SHOWN = 16
@@ -136,8 +137,8 @@ def _bucket_cells(group: list[BucketRow]) -> list[Cell | str]:
 def nodes(call: Invocation, *, as_json: bool) -> None:
     """Show the nodes and which of them are alive.
 
-    A drained node starts nothing more; HOLD says by whom and why. BUCKETS are what it declared, "-" when a rebucket has
-    dropped that and the node was not started since.
+    A node that is drained, or holds everything by itself, starts nothing more; HOLD says by whom and why. BUCKETS are
+    what it declared, "-" when a rebucket has dropped that and the node was not started since.
     """
     with reach(call) as reached:
         found = reached.store.nodes()
@@ -146,7 +147,9 @@ def nodes(call: Invocation, *, as_json: bool) -> None:
         # Where the moment cannot be read, no declaration is known to be newer, as in a survey.
         dropped = dropped_of(found, declared, (changes[0].at or utc_now()) if changes else None)
         held = holds_by_target(reached.store)
-    holds = {node.node: _text(held.get((HoldScope.NODE, node.node))) for node in found}
+        own = {entry.node: entry.hold for entry in reached.store.catalogue() if entry.name == EVERYTHING}
+    drains = {node.node: _text(held.get((HoldScope.NODE, node.node))) for node in found}
+    holds = {node.node: drains[node.node] or own.get(node.node) for node in found}
     if as_json:
         return print_json(
             [
@@ -155,7 +158,16 @@ def nodes(call: Invocation, *, as_json: bool) -> None:
             ]
         )
     return print_table(
-        _NODES, [_node_cells(node, _declared_by(node, declared, dropped), holds[node.node]) for node in found]
+        _NODES,
+        [
+            _node_cells(
+                node,
+                _declared_by(node, declared, dropped),
+                "drained" if drains[node.node] else "held",
+                holds[node.node],
+            )
+            for node in found
+        ],
     )
 
 
@@ -177,11 +189,11 @@ def _state_of(node: NodeRecord) -> Cell:
     return Cell("live", "good") if node.is_live else Cell("silent", "bad")
 
 
-def _node_cells(node: NodeRecord, declared: list[int] | None, hold: str | None) -> list[Cell | str]:
+def _node_cells(node: NodeRecord, declared: list[int] | None, mark: str, hold: str | None) -> list[Cell | str]:
     state = _state_of(node)
     return [
         node.node,
-        Cell(f"{state.text} (drained)", "wait" if node.is_live else state.style) if hold else state,
+        Cell(f"{state.text} ({mark})", "wait" if node.is_live else state.style) if hold else state,
         "" if node.seen_at is None else f"{span(utc_now() - node.seen_at)} ago",
         _buckets_text(declared),
         node.host,

@@ -13,6 +13,7 @@ from chong.store.errors import (
     StoreError,
     StoreUnavailable,
     TablesMissing,
+    TablesOutdated,
     UniqueKeyTaken,
 )
 from chong.store.ids import new_id
@@ -88,6 +89,7 @@ __all__ = [
     "StoreError",
     "StoreUnavailable",
     "TablesMissing",
+    "TablesOutdated",
     "TaskQuery",
     "TaskRecord",
     "TaskSnapshot",

@@ -11,7 +11,7 @@ from chong.store.errors import ConfigurationError
 DEFAULT_NUM_BUCKETS = 64
 MAX_NUM_BUCKETS = 65_536
 
-_ITEM = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?\Z")
+_ITEM = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?\Z")
 
 
 @dataclass(frozen=True, slots=True)

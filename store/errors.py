@@ -3,6 +3,7 @@
     ChongError
     ├── ConfigurationError      wrong usage or settings: nothing was done
     │   ├── TablesMissing       the database is there, and has no tables of chong yet
+    │   │   └── TablesOutdated  it has them, and they are older than this code
     │   └── Rebucketed          the number of buckets was changed behind the back of who asks
     ├── Refused                 a well-formed request that cannot be granted now
     │   └── UniqueKeyTaken      an unfinished task already has this unique key
@@ -29,6 +30,10 @@ class ConfigurationError(ChongError):
 
 class TablesMissing(ConfigurationError):  # noqa: N818
     """A database without tables of chong, or with older ones, was opened by somebody who does not make them."""
+
+
+class TablesOutdated(TablesMissing):
+    """They are there, and older than this code."""
 
 
 class Rebucketed(ConfigurationError):  # noqa: N818

@@ -70,16 +70,19 @@ class Connection(psycopg.Connection[DictRow]):
     """A connection whose waits end at `until` (by the monotonic clock), whatever the server does."""
 
     until: float | None = None
+    seconds = 0.0
+    """How long the call under way may take, for the words about it."""
 
     def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
         if timeout is None and self.until is not None:
             timeout = max(0.0, self.until - time.monotonic())
         try:
             return super().wait(gen, interval=interval, timeout=timeout)
-        except psycopg.OperationalError:
-            if self.until is not None and time.monotonic() >= self.until:
-                self._give_up(gen)
-            raise
+        except psycopg.OperationalError as error:
+            if self.until is None or time.monotonic() < self.until:
+                raise
+            self._give_up(gen)
+            raise psycopg.OperationalError(f"expected an answer within {self.seconds:g} s, got none") from error
 
     def _give_up(self, gen: Any) -> None:
         """Nobody waits for the answer any more: the server need not go on, and what it says later is not for us."""

@@ -178,7 +178,7 @@ class Pool:
             until = time.monotonic() + self._deadline
             connection = self._take(until)
             try:
-                connection.until = until
+                connection.until, connection.seconds = until, self._deadline
                 if not self._known.is_recognised:
                     self._check(connection)
                     self._known.is_recognised = True

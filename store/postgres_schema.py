@@ -11,7 +11,7 @@ from typing import Any, cast
 from psycopg import errors
 
 from chong.store.deployment import sole_row
-from chong.store.errors import ConfigurationError, RightsMissing, StoreUnavailable, TablesMissing
+from chong.store.errors import ConfigurationError, RightsMissing, StoreUnavailable, TablesMissing, TablesOutdated
 from chong.store.few import few
 from chong.store.partitions import keep_months
 from chong.store.postgres_connection import Connection
@@ -24,6 +24,9 @@ STEPS = {4: "postgres_schema", 5: "postgres_schema_5", 6: "postgres_schema_6"}
 
 NEEDED = 6
 """The last step that code has to know: without it, each renewed lease looks as if it were past."""
+
+STEP_MILLISECONDS = "5000"
+"""How long a step may wait for locks, take for a statement, and stand still between two."""
 
 OLDEST_SERVER = 14
 ENCODING = "UTF8"
@@ -51,12 +54,11 @@ def recognise(connection: Connection, label: str, *, create: bool) -> None:
     if found is None or found["schema_version"] < SCHEMA_VERSION:
         if not create:
             _check_rights(connection, label, 0 if found is None else found["schema_version"])
-            wanted = (
-                "has no tables of chong"
-                if found is None
-                else f"has schema {found['schema_version']}, this code needs {SCHEMA_VERSION}"
-            )
-            raise TablesMissing(f"store {label} {wanted}: run `chong migrate`, or start a supervisor")
+            remedy = "run `chong migrate`, or start a supervisor"
+            if found is None:
+                raise TablesMissing(f"store {label} has no tables of chong: {remedy}")
+            versions = f"has schema {found['schema_version']}, this code needs {SCHEMA_VERSION}"
+            raise TablesOutdated(f"store {label} {versions}: {remedy}")
         migrate(connection, label)
         found = _deployment(connection, label)
     if found is not None and found["oldest_code"] > SCHEMA_VERSION:
@@ -132,6 +134,8 @@ def migrate(connection: Connection, label: str) -> list[int]:
                 f"store {label}: expected a server that can be written to, got a read-only one"
             ) from error
         except errors.InsufficientPrivilege as error:
+            # Somebody else's tables are no matter of rights.
+            _check_rights(connection, label, 0 if found is None else found["schema_version"])
             said = error.diag.message_primary
             raise RightsMissing(
                 f"store {label}: {said}: run `chong migrate` with a role that may create tables"
@@ -142,9 +146,12 @@ def migrate(connection: Connection, label: str) -> list[int]:
 
 
 def _step(connection: Connection, version: int) -> None:
+    queries = load_queries("postgres")
+    # It locks whole tables: whoever is frozen in it must not keep the nodes from renewing.
+    connection.execute(cast("Any", with_percent(queries["limits"])), {"milliseconds": STEP_MILLISECONDS})
     connection.execute(cast("Any", load_script(STEPS[version])))
     keep_months(connection)  # in the same transaction: nobody writes to a trail whose month is still being made
-    created = with_percent(load_queries("postgres")["deployment_create"])
+    created = with_percent(queries["deployment_create"])
     oldest = max(OLDEST_CODE, min(version, NEEDED))
     connection.execute(cast("Any", created), {"schema_version": version, "oldest_code": oldest})
 

@@ -194,11 +194,13 @@ def _to_answer(scope: Scope, node: str) -> str:
 
 
 def _definitions(scope: Scope) -> Iterator[Finding]:
+    of_everything = {(entry.node, entry.hold) for entry in scope.survey.catalogue if entry.name == EVERYTHING}
     for entry in scope.survey.catalogue:
         node = scope.nodes.get(entry.node)
         if node is None or not node.is_live:
             continue  # what it last said of itself counts no more
-        if entry.hold:
+        # A hold of everything is shown with each name, and is one thing to know and to undo.
+        if entry.hold and (entry.name == EVERYTHING or (entry.node, entry.hold) not in of_everything):
             what = "everything" if entry.name == EVERYTHING else entry.name
             advice = to_release_here(entry.name, entry.node)
             yield Finding(Kind.HELD, f"{what} on {entry.node}", entry.hold, advice)

@@ -75,7 +75,7 @@ def _unreachable(path: Path, node: str | None, lost: str, error: OSError) -> str
         return f"the {who} at {path} did not answer: {lost}"
     if isinstance(error, PermissionError):
         return f"the {who} at {path} does not talk to user {os.geteuid()}: {error.strerror}"
-    return f"no {who} answers at {path}; is chong-supervisor running?"
+    return f"no {who} answers at {path}; is chong-supervisor running on this machine?"
 
 
 def _exchange(path: Path, line: bytes, timeout: float) -> bytes:

@@ -1,8 +1,7 @@
 """Lets what is held wait: on an operator's word to this node or in the store, or because the breaker tripped."""
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import structlog
 
 from chong.store.errors import ConfigurationError, Refused
-from chong.store.model import HoldScope, SharedHold
+from chong.store.model import HoldScope, SharedHold, TaskSnapshot
 from chong.supervisor.breaker import WINDOW, Breaker, crash_of
 from chong.supervisor.events import SaveState
 from chong.supervisor.holds import EVERYTHING, Hold, Holds
@@ -119,29 +118,35 @@ class Gatekeeper:
         if trouble is not None:
             settled(Refused(f"done, but only until this supervisor ends: it cannot be kept on the disk: {trouble}"))
             return
-        waiting = Counter(state.task.name for state in self._tasks.all() if state.task.status.is_waiting)
+        waiting = [state.task for state in self._tasks.all() if state.task.status.is_waiting]
         settled({"names": [self._fact(name, old, waiting) for name, old in had.items()]})
 
-    def _fact(self, name: str, had: Hold | None, waiting: Counter[str]) -> dict[str, Any]:
+    def _fact(self, name: str, had: Hold | None, waiting: Sequence[TaskSnapshot]) -> dict[str, Any]:
         """`had`: its own hold before, `hold`: the node's that keeps it from starting now, `shared`: the store's.
 
-        `undefined`: how many of the `waiting` tasks will fail instead of starting, as no module defines them any more;
-        of everything only those that are not held by themselves.
+        `waiting`: how many tasks of it wait; of what is released only those that nothing else holds.
+        `undefined`: how many of them will fail instead of starting, as no module defines them any more; of everything
+        only those that are not held by themselves.
         """
         now = self._holds.on(name)
         had_text, now_text = (None if hold is None else hold.text for hold in (had, now))
-        count, freed = waiting[name], [name]
-        if name == EVERYTHING:
-            count, freed = waiting.total(), [each for each in waiting if each not in self._holds]
-        undefined = sum(waiting[each] for each in freed if not self._is_defined(each))
+        found = [task for task in waiting if name in {task.name, EVERYTHING}]
+        if now is None:
+            found = [task for task in found if not self._is_held(task)]
+        alone = [task for task in found if name == task.name or task.name not in self._holds]
+        undefined = sum(not self._is_defined(task.name) for task in alone)
         return {
             "name": name,
             "had": had_text,
             "hold": now_text,
             "shared": self._shared_text(name),
-            "waiting": count,
+            "waiting": len(found),
             "undefined": undefined,
         }
+
+    def _is_held(self, task: TaskSnapshot) -> bool:
+        slots = {NODE, ("name", task.name), ("bucket", task.bucket)}
+        return not slots.isdisjoint(self._shut)
 
     def _shared_text(self, name: str) -> str | None:
         """Which hold in the store keeps all of a name from starting here."""

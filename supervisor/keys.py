@@ -136,7 +136,8 @@ CONFIG = Key(
     "config",
     Kind("FILE", "a path", PATH.read),
     "The configuration file",
-    absent="/etc/chong/chong.toml, else chong/chong.toml in the XDG configuration directory, if it is there",
+    absent="/etc/chong/chong.toml for root and for who may write to /var/lib/chong, else chong/chong.toml in the XDG "
+    "configuration directory, if it is there",
 )
 """Where the keys below may be read from; not one of them."""
 

@@ -1,11 +1,10 @@
 """`chong-supervisor --check`: what can be judged of a node without starting it or making anything."""
 
 import os
-from contextlib import suppress
 from pathlib import Path
 
 from chong.store.buckets import BucketPolicy, format_buckets
-from chong.store.errors import ConfigurationError, TablesMissing, UnreadableRow
+from chong.store.errors import ConfigurationError, TablesMissing, TablesOutdated, UnreadableRow
 from chong.store.open import file_of, open_store
 from chong.supervisor.containment import check_setting
 from chong.supervisor.holds import Holds
@@ -27,17 +26,20 @@ def preflight(settings: Settings, url: str) -> str:
     settings.check_directories()
     settings.check_files()
     pinned = check_identity(paths.identity, settings.node)
-    met = None
+    met, store = None, "to be made"
     if _new_file(url, paths.state) is None:
-        with suppress(TablesMissing):
-            met = _meet(settings, url, None if pinned is None else pinned.node_id)
+        try:
+            met, store = _meet(settings, url, None if pinned is None else pinned.node_id), "found"
+        except TablesOutdated:
+            store = "to be upgraded"
+        except TablesMissing:
+            pass
     policy, doubts = (settings.agreed_policy(None), []) if met is None else met
     if not Holds(paths.holds).load(settings.node):
         doubts.append(f"{paths.holds} cannot be read, so every task will be held")
     owned = "all" if settings.owned_buckets is None else format_buckets(settings.owned_buckets)
     node = f"ok: node {settings.node}, {owned} of {policy.num_buckets} buckets, state directory {paths.state}"
-    store = f"store {'to be made' if met is None else 'found'}"
-    return f"{node}, {'; '.join((store, *doubts, 'task modules are not tried'))}"
+    return f"{node}, {'; '.join((f'store {store}', *doubts, 'task modules are not tried'))}"
 
 
 def _new_file(url: str, state: Path) -> Path | None:

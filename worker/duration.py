@@ -5,7 +5,7 @@ import re
 from datetime import timedelta
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
 _WHOLE = re.compile(rf"(?:{_PART.pattern})+\Z")
 
 
@@ -25,7 +25,7 @@ def parse_duration(value: float | str | timedelta) -> float:
 
 
 def _parse_text(text: str) -> float:
-    if re.fullmatch(r"\d+(\.\d+)?", text):
+    if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
         return float(text)
     if not _WHOLE.match(text):
         raise ValueError(f'expected a length of time like 30, "30s", "10m" or "1h30m", got {text[:40]!r}')

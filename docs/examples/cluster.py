@@ -99,6 +99,8 @@ class Cluster:
 
     def start_three_nodes(self) -> None:
         say("\n# Three nodes. In life each has a machine of its own; here each has a state directory of its own.")
+        say("# Each fires city.chime for every city of its buckets by itself, once a second (every=).")
+        say("# Leases, looks and alerts go by seconds here; in life they take their time.")
         for node, buckets in OWNED.items():
             self.start_node(node, buckets, " --max-parallel 1" if node == "south" else "")
         self.wait_for(*OWNED)
@@ -115,7 +117,7 @@ class Cluster:
         for node, buckets in OWNED.items():
             self.watches[node] = self.submit(node, "city.watch", city_of(buckets))
         wait_until("all three run", lambda: all(task["progress"] for task in self._watched().values()))
-        say("\n# Everything from here on is said on a machine that runs no node.")
+        say("\n# What follows is said on a machine that runs no node; but for submit, which each node is told itself.")
         self.shell.run("chong ps --name city.watch")
         expect(
             "the tasks' nodes", {node: task["node"] for node, task in self._watched().items()}, {n: n for n in OWNED}
@@ -161,6 +163,7 @@ class Cluster:
 
     def fill_the_south(self) -> None:
         say("\n# The south runs one task at a time: the first one runs, the others wait.")
+        say("# Its schedule is held for the moment, so that the place is free.")
         city = city_of(OWNED["south"])
         self.shell.run("chong hold --name city.chime --wait")
         wait_until("the south has room", lambda: not self._tasks("--node south --status starting --status running"))

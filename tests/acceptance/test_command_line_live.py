@@ -124,7 +124,7 @@ def test_a_node_that_is_away_is_told(place: Supervised):
     node.terminate()
     answer = node.cli("submit", "noop")
     assert (answer.code, answer.out, answer.err.count("\n")) == (1, "", 1)
-    assert "is chong-supervisor running?" in answer.err
+    assert "is chong-supervisor running on this machine?" in answer.err
 
 
 def test_hold_of_a_key_by_another_node_is_refused(place: Supervised):

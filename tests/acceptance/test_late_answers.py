@@ -4,9 +4,12 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from datetime import timedelta
 
 import pytest
 from node_bench import S, Supervised, wait_until
+
+from chong.store.specimens import node_record, term_record
 
 
 def asked(node: Supervised, *words: str) -> subprocess.Popen[str]:
@@ -39,16 +42,28 @@ def test_a_submission_with_a_unique_key_says_that_it_waits_and_what_a_ctrl_c_lea
     ("words", "awaited"),
     [
         (["hold", "noop"], "the supervisor of node node-a has been asked"),
-        (["hold", "--name", "noop", "--wait"], "waiting for node-a"),
         (["reload"], "new runs get the new code when every module has been tried out"),
     ],
 )
 def test_a_command_says_what_it_waits_for(node: Supervised, words: list[str], awaited: str):
-    """Once; when the supervisor goes on, the command does as well."""
+    """Once; when the supervisor goes on, the command does as well. Neither of these needs the store."""
     node.supervisor.send_signal(signal.SIGSTOP)
     with asked(node, *words) as asking:
         assert asking.stderr is not None
         assert asking.stderr.readline() == f"chong: no answer yet: {awaited}\n"
         node.supervisor.send_signal(signal.SIGCONT)
+        out, err = asking.communicate(timeout=30)
+    assert (asking.returncode, err) == (0, ""), out
+
+
+def test_a_hold_says_which_nodes_it_waits_for(node: Supervised):
+    """Of those that live, the ones that have not said that they keep to it."""
+    term = term_record("silent.1", node="silent")
+    node.store.register_term(term, node_record(term.term, node="silent", ttl=timedelta(minutes=5)))
+    with asked(node, "hold", "--name", "noop", "--wait") as asking:
+        assert asking.stderr is not None
+        said = asking.stderr.readline()
+        assert said in {f"chong: no answer yet: waiting for {who}\n" for who in ("silent", "node-a, silent")}
+        node.store.acknowledge_holds(term.term, node.store.holds().revision)
         out, err = asking.communicate(timeout=30)
     assert (asking.returncode, err) == (0, ""), out

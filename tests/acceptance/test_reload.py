@@ -133,7 +133,7 @@ def test_the_command_fails_when_the_old_code_stays(fresh: Supervised):
 def test_the_command_needs_its_supervisor(place: Supervised):
     """In one line."""
     answer = place.cli("reload")
-    assert (answer.code, "is chong-supervisor running?" in answer.err) == (1, True)
+    assert (answer.code, "is chong-supervisor running on this machine?" in answer.err) == (1, True)
 
 
 def test_a_hangup_while_the_node_goes_down_changes_nothing(fresh: Supervised):

@@ -330,4 +330,4 @@ def test_what_an_observer_may_not_do_is_one_line(fleet: Enter, observed: Supervi
     assert observed.store.holds().holds == ()
     told = observed.cli("submit", "noop")
     assert (told.code, told.err.count("\n")) == (1, 1)
-    assert "is chong-supervisor running?" in told.err
+    assert "is chong-supervisor running on this machine?" in told.err

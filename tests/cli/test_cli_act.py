@@ -140,7 +140,7 @@ def test_submit_without_a_supervisor(world: World, chong):
     """Exit 1, and the line says which node was meant, where, and what to look at."""
     answer = chong("--node", "node-a", "submit", "n")
     where = world.state / "run" / "control.sock"
-    line = f"chong: no supervisor of node node-a answers at {where}; is chong-supervisor running?\n"
+    line = f"chong: no supervisor of node node-a answers at {where}; is chong-supervisor running on this machine?\n"
     assert (answer.code, answer.out, answer.err) == (1, "", line)
 
 

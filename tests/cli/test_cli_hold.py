@@ -11,7 +11,7 @@ def test_without_a_supervisor_nothing_is_held(world: World, chong, command):
     """A hold is the node's own; one line says who would have to run."""
     answer = chong(command, "mail")
     assert (answer.code, answer.out) == (1, "")
-    assert "is chong-supervisor running?" in answer.err
+    assert "is chong-supervisor running on this machine?" in answer.err
 
 
 @pytest.mark.parametrize("command", ["hold", "unhold"])

@@ -13,6 +13,8 @@ from chong.cli import reach
 from chong.cli.lazy import LazyGroup
 from chong.cli.main import COMMANDS, chong, run
 from chong.store.errors import StoreUnavailable
+from chong.store.model import Deployment
+from chong.store.sqlite import SqliteTaskStore
 from chong.supervisor.keys import CONFIG, SHARED
 
 BAD = [
@@ -116,6 +118,20 @@ def test_the_files_number_is_about_another_store(world: World, chong, tmp_path: 
     refused = chong("migrate")
     line = f"chong: {file}:1: num_buckets: expected 64, as this store has recorded, got 128\n"
     assert (refused.code, refused.err) == (2, line)
+
+
+def test_a_migrate_that_was_overtaken_says_which_number_stands(chong, tmp_path: Path, monkeypatch):
+    """Of two that record a number at one time the second one has not got what it asked for."""
+    db = tmp_path / "new.db"
+    record = SqliteTaskStore.record_num_buckets
+
+    def overtaken(store: SqliteTaskStore, number: int) -> Deployment:
+        record(store, 64)
+        return record(store, number)
+
+    monkeypatch.setattr(SqliteTaskStore, "record_num_buckets", overtaken)
+    answer = chong("--db", str(db), "--num-buckets", "32", "migrate")
+    assert (answer.code, answer.err) == (2, "chong: --num-buckets: expected 64, as this store has recorded, got 32\n")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

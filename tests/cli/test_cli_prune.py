@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 from cli_world import Answer, S, World, clean_environment
 
+from chong.store.errors import StoreUnavailable
 from chong.store.model import Note, TaskSnapshot
+from chong.store.sqlite import SqliteTaskStore
 
 LONG_AGO = datetime.now(UTC) - timedelta(days=100)
 
@@ -53,6 +55,28 @@ def test_a_dry_run_only_counts(world: World, chong, tmp_path: Path):
     assert answer.out == "1 task would be removed\n"
     assert world.store.get(task.id) is not None
     assert list(tmp_path.glob("a*")) == []
+
+
+def test_a_store_that_does_not_answer_leaves_the_batch_in_both_and_says_so(world: World, chong, tmp_path, monkeypatch):
+    """Nobody knows whether it went, so nothing is taken out of the archive."""
+    task = old(world)
+
+    def away(*_: Any) -> None:
+        raise StoreUnavailable("store: away")
+
+    monkeypatch.setattr(SqliteTaskStore, "prune", away)
+    answer = chong("prune", "--older-than", "90d", "--archive", str(tmp_path / "a.jsonl"))
+    assert (answer.code, answer.err.splitlines()) == (
+        3,
+        [
+            (
+                f"chong: the last 1 task of {tmp_path / 'a.jsonl'} may still be in the store; "
+                "the next prune then archives them once more"
+            ),
+            "chong: store: away",
+        ],
+    )
+    assert [line["task"]["id"] for line in lines(tmp_path / "a.jsonl")] == [task.id]
 
 
 @pytest.mark.parametrize("name", ["old.jsonl", "old.jsonl.gz"])

@@ -237,3 +237,12 @@ def test_options_that_are_the_default_are_not_shown(world: World, chong):
         "-",
         "-",
     ]
+
+
+def test_nodes_tells_which_node_holds_everything_itself(partition: World, chong):
+    """As it does of one that is drained, with the words of whoever did it."""
+    held = CatalogueEntry(node="node-a", name="*", module="", hold="all; by olga since yesterday")
+    partition.store.publish_catalogue("node-a", [held])
+    rows = {row["node"]: row["hold"] for row in chong("nodes", "--json").json}
+    assert rows == {"node-a": held.hold, "node-b": None, "node-c": None}
+    assert chong("nodes").out.count("live (held)") == 1

@@ -12,6 +12,7 @@ import psutil
 import psycopg
 import pytest
 from needs import unavailable
+from pg_server import Databases
 from waiting import wait_until
 
 from chong.store.errors import StoreUnavailable
@@ -50,6 +51,28 @@ with PostgresTaskStore(sys.argv[1], deadline=1) as store:
         print(store.save_many([save_of(task, moved(task, Status.RUNNING), event_id="late")]), flush=True)
     except StoreUnavailable as error:
         print("away", flush=True)
+"""
+
+
+MIGRATE = """
+import os, signal, sys
+from chong.store import postgres_connection
+from chong.store.errors import StoreUnavailable
+from chong.store.postgres import PostgresTaskStore
+
+execute = postgres_connection.Connection.execute
+
+def suspend(self, query, *words, **more):
+    found = execute(self, query, *words, **more)
+    if "CREATE TABLE transitions" in str(query):
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return found
+
+postgres_connection.Connection.execute = suspend
+try:
+    PostgresTaskStore(sys.argv[1])
+except StoreUnavailable as error:
+    print("away", flush=True)
 """
 
 
@@ -127,6 +150,23 @@ def test_a_frozen_writer_lets_go_of_what_it_has_locked(database: str, after: int
         found = store.get(task_id(1))
         assert found is not None
         assert found.status is Status.SUCCEEDED
+
+
+def test_a_frozen_migration_lets_go_of_the_tables(databases: Databases):
+    """Whoever makes them next does not wait for it for ever."""
+    name = databases.new("template1")
+    with suspended(MIGRATE, databases.of(name)) as child:
+        wait_until(lambda: is_made(databases.of(name)), "the tables", SLACK)
+        wake(child)
+    databases.drop(name)
+
+
+def is_made(address: str) -> bool:
+    try:
+        PostgresTaskStore(address, deadline=DEADLINE).close()
+    except StoreUnavailable:
+        return False
+    return True
 
 
 def test_a_frozen_upkeep_lets_go_of_the_trail(database: str):

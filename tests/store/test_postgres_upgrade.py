@@ -11,7 +11,7 @@ from pg_server import Databases, execute
 from psycopg.rows import dict_row
 
 from chong.store import postgres_schema
-from chong.store.errors import ConfigurationError, TablesMissing
+from chong.store.errors import ConfigurationError, TablesOutdated
 from chong.store.model import Action, Failure, FailureKind, HoldScope, Progress, Usage
 from chong.store.partitions import keep_months
 from chong.store.postgres import PostgresTaskStore
@@ -21,6 +21,8 @@ from chong.store.query import TaskQuery
 from chong.store.schema import SCHEMA_VERSION
 from chong.store.specimens import LATER_TERM, NODE, TERM, TTL, moved, node_record, put, read, task_id, term_record
 from chong.store.states import Status
+from chong.supervisor.preflight import preflight
+from chong.supervisor.settings import Settings
 
 ROWS = Path(__file__).with_name("older_rows.sql").read_text()
 REBUCKETED = """
@@ -78,8 +80,15 @@ def get(store: PostgresTaskStore, task: str) -> Any:
 
 def test_who_only_looks_waits_for_the_upgrade(older: str, version: int):
     """In one line; and the tables stay as they are."""
-    with pytest.raises(TablesMissing, match=f"has schema {version}, this code needs {SCHEMA_VERSION}: run `chong mig"):
+    with pytest.raises(TablesOutdated, match=f"has schema {version}, this code needs {SCHEMA_VERSION}: run `chong mig"):
         PostgresTaskStore(older, create=False)
+    assert versions(older) == (version, 1)
+
+
+def test_a_check_of_a_supervisor_says_that_the_tables_are_to_be_upgraded(older: str, version: int, tmp_path: Path):
+    """And leaves them as they are."""
+    settings = Settings(node="node-a", state_dir=tmp_path / "state")
+    assert ", store to be upgraded; " in preflight(settings, older)
     assert versions(older) == (version, 1)
 
 

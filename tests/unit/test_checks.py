@@ -208,6 +208,17 @@ def test_what_is_held_on_every_node_is_told():
     }
 
 
+def test_a_hold_of_everything_is_one_thing_to_know():
+    """It is shown with each name; one that is held by itself as well is another matter."""
+    held = [("*", "by olga: all"), ("t", "by olga: all"), ("u", "by paul: u")]
+    entries = tuple(CatalogueEntry(node="a", name=name, module="m", hold=hold) for name, hold in held)
+    found = findings(survey([node("a")], catalogue=entries))
+    assert [(one.subject, one.detail) for one in found] == [
+        ("everything on a", "by olga: all"),
+        ("u on a", "by paul: u"),
+    ]
+
+
 @pytest.mark.parametrize(("name", "words"), [("t", "t"), ("*", "'*'"), ("-t", "-- -t")])
 def test_what_a_node_holds_itself_is_released_there(name, words):
     """The command is to be typed on that node as it stands, whatever the name is."""
