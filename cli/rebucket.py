@@ -16,7 +16,7 @@ from chong.store.model import HoldScope
 from chong.store.open import open_store
 from chong.store.pages import all_tasks
 from chong.store.query import TaskQuery
-from chong.store.rebucketing import Rebucketing, check_change
+from chong.store.rebucketing import Rebucketing, check_at_rest
 from chong.store.states import RUNS, WAITING
 from chong.supervisor.exits import Exit
 
@@ -93,8 +93,7 @@ def _cells(change: Rebucketing) -> list[str]:
 
 
 def _count(store: TaskStore, policy: BucketPolicy) -> tuple[int, int, int]:
-    before = check_change(
-        policy.num_buckets,
+    before = check_at_rest(
         recorded=store.deployment().num_buckets,
         live=[node.node for node in store.nodes() if node.is_live],
         runs=sum(1 for _ in all_tasks(store, TaskQuery(statuses=RUNS))),

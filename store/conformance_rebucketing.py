@@ -55,13 +55,6 @@ class RebucketRules(Rules):
         store.end_term(TERM)
         return store
 
-    def test_the_number_that_stands_is_no_change(self, old: TaskStore) -> None:
-        """What the nodes have declared is left alone, and nothing is recorded."""
-        old.declare_buckets(NODE, frozenset({1}))
-        with pytest.raises(Refused, match="expected another number of buckets than 64, which it is already"):
-            rebucket(old, 64)
-        assert ([row.bucket for row in old.declarations()], old.rebucketings()) == ([1], [])
-
     def test_waiting_tasks_go_to_the_buckets_of_their_keys(self, old: TaskStore) -> None:
         """Nothing else of them changes; what has no key, or stays, is left alone."""
         first = stored_queued(old, 1, **keyed(MOVES))

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from chong.store.buckets import BucketPolicy
-from chong.store.rebucketing import Progress, Rebucketing, check_change
+from chong.store.rebucketing import Progress, Rebucketing, check_at_rest
 from chong.store.table_calls import Database, TableCalls
 
 _MOVED_AT_ONCE = 1000
@@ -29,7 +29,7 @@ class RebucketTables(TableCalls):
             known = {"event_id": event_id, "now": self._now()}
             done = db.execute(self._queries["rebucket_done"], known).fetchone()
             if done is None:
-                before, waiting = self._check_rebucket(db, num_buckets, known)
+                before, waiting = self._check_rebucket(db, known)
                 change = {"by": actor, "reason": reason, "before": before, "after": num_buckets, "waiting": waiting}
                 moved = self._move_tasks(db, policy, known | change, on_progress)
                 for part in ("declarations", "deployment", "record"):
@@ -40,15 +40,14 @@ class RebucketTables(TableCalls):
     def rebucketings(self) -> list[Rebucketing]:
         return self._in_part(self._codec.rebucketing_from_row, self._rows("rebucketings"))
 
-    def _check_rebucket(self, db: Database, number: int, values: Mapping[str, Any]) -> tuple[int, int]:
+    def _check_rebucket(self, db: Database, values: Mapping[str, Any]) -> tuple[int, int]:
         """The number of buckets as it stands, and how many waiting tasks have one."""
 
         def rows(query: str) -> list[Any]:
             return db.execute(self._queries[query], values).fetchall()
 
         counts = rows("rebucket_counts")[0]
-        before = check_change(
-            number,
+        before = check_at_rest(
             recorded=self._codec.deployment_from_rows(rows("deployment")).num_buckets,
             live=[row["node"] for row in rows("rebucket_live")],
             runs=counts["runs"],

@@ -27,16 +27,14 @@ class Rebucketing:
     moved: int
 
 
-def check_change(number: int, *, recorded: int | None, live: Sequence[str], runs: int, held: Sequence[str]) -> int:
-    """The number as it stands; Refused where it is `number` already, or nodes, runs or holds still go by it.
+def check_at_rest(*, recorded: int | None, live: Sequence[str], runs: int, held: Sequence[str]) -> int:
+    """The number as it stands; Refused where nodes, runs or holds still go by it.
 
     A node that is alive counts by its own number, drained or not. A hold names a bucket whose keys will lie elsewhere:
     nobody can say which new buckets were meant.
     """
     if recorded is None:
         raise Refused("expected a recorded number of buckets, got none: chong --num-buckets N migrate records one")
-    if number == recorded:
-        raise Refused(f"expected another number of buckets than {number}, which it is already: nothing is to be done")
     if live:
         raise Refused(f"expected no live node, got {few(live)}: end their supervisors first, drained ones too")
     if runs:

@@ -31,6 +31,7 @@ def test_a_node_starts_beside_rows_that_it_cannot_read(fleet: Enter, outside: Su
         answer = outside.cli("nodes")
         assert (answer.code, answer.out.count(" live ")) == (1, 2)
         assert sorted(answer.err.splitlines()) == [
+            "chong: store: catalogue two, column options: expected a JSON object, got '[]'",
             "chong: store: holds noop, column since: expected a time with a zone, got 'infinity'",
             "chong: store: nodes two, column limits: expected a JSON object of whole numbers, got '[]'",
         ]

@@ -5,7 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -187,6 +187,16 @@ class TestConnections:
             stored_queued(store, 2)
         execute(database, "SET default_transaction_read_only = off", f"ALTER DATABASE {name} RESET ALL")
         assert eventually(lambda: stored_queued(store, 2)).version == 1
+
+    def test_the_others_of_the_pool_are_left_with_the_one_that_turned_read_only(self, store):
+        """They lead to the same server, and would each cost a call."""
+        with ExitStack() as both:
+            for _ in range(2):
+                connection = both.enter_context(store._calls.connected())
+                connection.execute("SET default_transaction_read_only = on")
+        with pytest.raises(StoreUnavailable, match="read-only"):
+            stored_queued(store, 1)
+        assert stored_queued(store, 1).version == 1
 
     def test_a_restart_costs_no_more_than_the_calls_meanwhile(self, server):
         """The pool finds the server again by itself, at once."""

@@ -125,6 +125,25 @@ class TestSaves:
                 added.result(LIMIT)
         assert [len(store.notes(task)) for task in (first, second)] == [1, 1]
 
+    def test_an_expiry_waits_for_a_renewal_under_way(self, stores, store, database):
+        """A lease that looks past may be renewed in that very moment: what the renewal comes to decides."""
+        run = stored_run(store, 1)
+        assert store.renew(TERM, [run.id], TTL) == set()
+        renewal = "UPDATE renewals SET until = clock_timestamp() + %s * ttl WHERE term = %s"
+        waiting = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        with psycopg.connect(database) as other, psycopg.connect(database, autocommit=True) as watching:
+            watching.execute(renewal, [-1, TERM])
+            assert [lease.is_past for lease in store.leases()] == [True]
+            other.execute(renewal, [1, TERM])
+            with ThreadPoolExecutor(1) as threads:
+                expiry = threads.submit(stores[1].expire, [run.id], "expiry", actor="olga")
+                wait_until(lambda: watching.execute(waiting).fetchone() == (1,), "its wait")
+                other.commit()
+                assert expiry.result(LIMIT) == []
+        assert read(store, run).status is run.status
+
     def test_one_of_eight_gets_a_unique_key(self, stores, store):
         """Whether or not the key was free a moment ago."""
         holder = stored_queued(store, 500, unique_key="once")
