@@ -1,6 +1,7 @@
 """Asking for a stop, pause, freeze or resume of some tasks, and, when wanted, waiting until it came about."""
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import click
@@ -15,7 +16,7 @@ from chong.cli.times import span, utc_now
 from chong.cli.wait import wait_until
 from chong.store.contract import TaskStore
 from chong.store.errors import Refused
-from chong.store.model import Action, Command, NodeRecord, TaskSnapshot
+from chong.store.model import Action, Command, NodeRecord, StopMoments, TaskSnapshot
 from chong.store.pages import PAGE, all_tasks
 from chong.store.states import RUNS, WAITING, Status
 from chong.supervisor.client import Client
@@ -191,7 +192,7 @@ def effect_of(command: Command, task: TaskSnapshot) -> Effect | None:
         return Effect(came_about=False, text=escape(f"{command.action} {command.outcome}{detail}"))
     aim = {Action.PAUSE: Status.PAUSED, Action.FREEZE: Status.PAUSED, Action.RESUME: Status.RUNNING}.get(command.action)
     if task.status is aim:
-        return Effect(came_about=True, text=_status(task))
+        return Effect(came_about=True, text=", ".join((_status(task), *_asking(command))))
     if aim is None or task.status not in WAITING | {Status.STOPPING}:
         return None
     # A resumed task did go on before it came to this; one that was to pause will not stand still any more.
@@ -207,9 +208,22 @@ def _end_reached(command: Command, task: TaskSnapshot) -> Effect:
         return Effect(came_about=True, text=one_line(task))
     if command.action is not Action.STOP:
         return Effect(came_about=False, text=f"it has ended: {one_line(task)}")
-    took = span(task.stop.effective_at - task.stop.asked_at) if task.stop and task.stop.effective_at else None
-    text = one_line(task) + (f", effective {took} after it was asked" if took else "")
-    return Effect(came_about=task.status is not Status.LOST, text=text)
+    return Effect(came_about=task.status is not Status.LOST, text=", ".join((one_line(task), *_moments(task.stop))))
+
+
+def _asking(command: Command) -> Iterator[str]:
+    """Both moments are the store's."""
+    yield f"asked by {escape(command.issued_by)}"
+    if command.stored_at is not None and command.finished_at is not None:
+        yield f"taken up after {span(command.finished_at - command.stored_at)}"
+
+
+def _moments(stop: StopMoments | None) -> Iterator[str]:
+    """Those that there were, each counted from the first one; by whom it was asked the end says."""
+    if stop is not None:
+        for word in ("delivered", "acknowledged", "effective"):
+            if (moment := getattr(stop, f"{word}_at")) is not None:
+                yield f"{word} after {span(moment - stop.asked_at)}"
 
 
 def _who(task: TaskSnapshot) -> str:

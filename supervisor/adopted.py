@@ -12,8 +12,12 @@ def reap_adopted(known: Collection[int]) -> bool:
     supervisor, is somebody else's to reap.
     """
     session = os.getsid(0)
+    try:
+        children = _children()
+    except OSError:
+        return True  # there is no descriptor to look with: there is a next time
     lives = False
-    for pid in _children().difference(known):
+    for pid in children.difference(known):
         state = _state_in_another_session(pid, session)
         if state == "Z":
             try:
@@ -30,7 +34,7 @@ def _children() -> set[int]:
         try:
             found.update(map(int, (thread / "children").read_text().split()))
         except OSError:
-            continue  # the thread has just ended, or there is no descriptor to look with: there is a next time
+            continue  # the thread has just ended, or there is no descriptor left
     return found
 
 

@@ -8,6 +8,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from chong.supervisor.bounded import NOT_FOUND, NOT_RUN
@@ -39,6 +40,11 @@ class AlertHook:
         self._pid = 0
         self._began = 0.0
 
+    @property
+    def pids(self) -> set[int]:
+        """The process of the call under way, for whoever reaps what nobody waits for."""
+        return {self._pid} - {0}
+
     def put(self, message: Mapping[str, Any]) -> None:
         if not self._command:
             return
@@ -59,14 +65,18 @@ class AlertHook:
     def close(self) -> None:
         """End the call under way; those that wait are left out."""
         if self._pid:
-            os.killpg(self._pid, signal.SIGKILL)
+            self._kill()
             self._reap(0)
 
     def _begin(self, message: bytes) -> None:
-        reading, writing = os.pipe()
         try:
-            os.write(writing, message)  # far less than a pipe holds
-            os.close(writing)
+            reading, writing = os.pipe()
+        except OSError as error:
+            self._on_failure(f"it cannot be started: {error.strerror}")
+            return
+        try:
+            with os.fdopen(writing, "wb", buffering=0) as pipe:
+                pipe.write(message)  # far less than a pipe holds
             actions = [
                 (os.POSIX_SPAWN_DUP2, reading, 0),
                 (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
@@ -92,7 +102,7 @@ class AlertHook:
         if ended is None:
             return False
         # Its group first: as long as it is a zombie, the number is nobody else's.
-        os.killpg(self._pid, signal.SIGKILL)
+        self._kill()
         if ended.si_code == os.CLD_KILLED and time.monotonic() - self._began >= self._seconds:
             self._on_failure(f"it took longer than {self._seconds:g} s, and was killed")
         elif ended.si_code != os.CLD_EXITED:
@@ -102,6 +112,11 @@ class AlertHook:
         self._reap(os.WNOHANG)
         return True
 
+    def _kill(self) -> None:
+        with suppress(ProcessLookupError):  # somebody else has reaped it, and all of its group is gone
+            os.killpg(self._pid, signal.SIGKILL)
+
     def _reap(self, options: int) -> None:
         pid, self._pid = self._pid, 0
-        os.waitpid(pid, options)
+        with suppress(ChildProcessError):
+            os.waitpid(pid, options)

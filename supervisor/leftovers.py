@@ -59,7 +59,7 @@ class Leftovers:
             leases = self._judge.store.leases(self._ids)
             self._dead |= set(self._watch.observe(leases, time.monotonic()))
             lost = self._judge.expire(self._dead, self._event_id) if self._dead else []
-        except StoreUnavailable:
+        except (StoreUnavailable, OSError):  # or there is no descriptor to look at the locks with
             self._watch.forget()
         else:
             self._ids = frozenset(lease.task_id for lease in leases).difference(self._dead)

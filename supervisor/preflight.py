@@ -66,9 +66,10 @@ def _meet(settings: Settings, url: str, node_id: str | None) -> tuple[BucketPoli
         policy = settings.agreed_policy(store.deployment().num_buckets)
         refuse_namesake(store, settings.node, node_id)
         owned = settings.owned_buckets
-        shared = {} if owned is None or policy.covers_all(owned) else rivals(store, settings.node, owned)
+        shared = [] if owned is None or policy.covers_all(owned) else rivals(store, settings.node, owned)
     doubts += (
-        f"node {node} is live and declares buckets {format_buckets(buckets)}, too"
-        for node, buckets in sorted(shared.items())
+        f"node {rival.node} is {'live' if rival.is_live else 'not alive'} and declares buckets "
+        f"{format_buckets(rival.buckets)}, too"
+        for rival in shared
     )
     return policy, doubts

@@ -6,6 +6,7 @@ Turns what workers and forkservers say of runs into happenings and carries effec
 import os
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -51,6 +52,8 @@ class Processes:
         self.generations = Generations(loop, settings, term, self, listener)
         self._containment = Containment()
         self._has_adopted = False
+        self.awaited_elsewhere: Callable[[], set[int]] = set
+        """Children of this process whose exit status somebody else is to read."""
         self._asked: dict[str, Generation] = {}
         self._channels: dict[str, RunChannel] = {}
         self._homes: dict[str, Generation] = {}
@@ -156,7 +159,7 @@ class Processes:
             time.sleep(LEFT_POLL)
 
     def _known_pids(self) -> set[int]:
-        return {channel.pid for channel in self._channels.values()} | self.generations.pids
+        return {channel.pid for channel in self._channels.values()} | self.generations.pids | self.awaited_elsewhere()
 
     def _reap(self) -> None:
         """Workers of whom we never heard, and strays: nobody else is there to do it, from now on."""

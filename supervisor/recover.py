@@ -22,7 +22,7 @@ from chong.supervisor.claim import claim_of
 from chong.supervisor.namesake import is_registered, refuse_namesake
 from chong.supervisor.paths import Paths
 from chong.supervisor.remains import Remains, read_remains
-from chong.supervisor.rivals import rivals
+from chong.supervisor.rivals import Rival, rivals
 from chong.supervisor.settings import agreed_policy
 from chong.supervisor.submission import Submission
 from chong.supervisor.survivors import end_writers
@@ -60,8 +60,8 @@ class Inventory:
     """The node's buckets as the store shows them, None without partition."""
     holds: HoldList = field(default_factory=lambda: HoldList(0, ()))
     """What must not start."""
-    rivals: Mapping[str, frozenset[int]] = field(default_factory=dict)
-    """Other living nodes that have declared buckets of ours, and which."""
+    rivals: list[Rival] = field(default_factory=list)
+    """Other nodes that have declared buckets of ours, and which."""
     running: list[tuple[TaskSnapshot, float]] = field(default_factory=list)
     """Adopted, with its worker attached; and the seconds it has run, pauses not counted."""
     unforked: list[tuple[TaskSnapshot, int]] = field(default_factory=list)

@@ -72,16 +72,21 @@ class FileRetention:
         self._keep_spool = settings.keep_spool
         self._on_pruned = on_pruned
         self._trouble = trouble
+        self._fault: OSError | None = None
+        """What kept a file of this turn from being removed; the others go all the same."""
 
     def turn(self) -> float:
         """Let go of what has had its time; the seconds until the next turn."""
         gone: Counter[str] = Counter()
         now = time.time()
-        try:
-            self._prune_logs(gone, now)
-            self._prune_spool(gone, now)
-        except OSError as error:
-            self._trouble.again(error)
+        self._fault = None
+        for prune in (self._prune_logs, self._prune_spool):
+            try:
+                prune(gone, now)
+            except OSError as error:
+                self._fault = error
+        if self._fault is not None:
+            self._trouble.again(self._fault)
         else:
             self._trouble.end()
         if gone:
@@ -92,14 +97,14 @@ class FileRetention:
         sizes: Counter[int] = Counter()
         for log in self._logs():
             if is_outworn(log.written, now, self._keep_logs) and not self._is_open(log, now):
-                _remove(log, gone)
+                self._remove(log, gone)
             else:
                 sizes[int(log.written) // MINUTE] += log.size
         if sizes.total() > self._most:
             first = oldest_to_keep(sizes, self._most)
             for log in self._logs():
                 if int(log.written) // MINUTE < first and not self._is_open(log, now):
-                    _remove(log, gone)
+                    self._remove(log, gone)
 
     def _logs(self) -> Iterator[Log]:
         with os.scandir(self._paths.logs) as entries:
@@ -130,6 +135,17 @@ class FileRetention:
                     gone["spool"] += 1
             except FileNotFoundError:
                 continue  # somebody else removed it
+            except OSError as error:
+                self._fault = error
+
+    def _remove(self, log: Log, gone: Counter[str]) -> None:
+        try:
+            Path(log.path).unlink(missing_ok=True)
+        except OSError as error:
+            self._fault = error
+            return
+        gone["logs"] += 1
+        gone["bytes"] += log.size
 
     def _left_behind(self) -> Iterator[Path]:
         """Submissions that were set aside, and files of tasks that are not open any more."""
@@ -193,12 +209,6 @@ class StoreRetention:
 def is_outworn(written: float, now: float, days: float | None) -> bool:
     """Whether something that was last written at `written` has been there for longer than `days`."""
     return days is not None and now - written > days * DAY
-
-
-def _remove(log: Log, gone: Counter[str]) -> None:
-    Path(log.path).unlink(missing_ok=True)
-    gone["logs"] += 1
-    gone["bytes"] += log.size
 
 
 def retentions(

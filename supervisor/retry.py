@@ -1,6 +1,7 @@
 """Whether a failed attempt is followed by another one, and how long that waits."""
 
 import random
+from datetime import datetime
 
 from chong.store.model import FailureKind, TaskSnapshot
 from chong.worker.options import RETRY_KINDS, Backoff, Options
@@ -20,6 +21,11 @@ def is_retried(kind: FailureKind, options: Options, word: bool | None) -> bool:
 def retry_wait(task: TaskSnapshot, rule: Backoff) -> float:
     """Seconds from the failure of this attempt to the next one; the same whoever computes it, and whenever."""
     return backoff(rule, task.attempts_used, task.run)
+
+
+def retry_left(task: TaskSnapshot, rule: Backoff, now: datetime) -> float:
+    """How much of that is left; a clock that was set back since the failure makes it no longer."""
+    return retry_wait(task, rule) - max(0.0, (now - task.status_changed_at).total_seconds())
 
 
 def backoff(rule: Backoff, tries: int, seed: str) -> float:

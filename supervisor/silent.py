@@ -4,6 +4,7 @@ remains; one that cannot, because it is stopped or stuck, would keep its workers
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from chong.supervisor.forkservers import still_locked
 from chong.supervisor.paths import Paths
@@ -31,10 +32,11 @@ class SilentForkservers:
 
     def look(self) -> float:
         """Seconds until the next look. In a thread of its own: it reads all of /proc, and waits for no store."""
-        self._numbers = still_locked(self._paths, self._numbers)
-        if time.monotonic() >= self._until:
-            for number in sorted(self._numbers):
-                self._end(number)
+        with suppress(OSError):  # no descriptor to look with, for instance: the next look may have one
+            self._numbers = still_locked(self._paths, self._numbers)
+            if time.monotonic() >= self._until:
+                for number in sorted(self._numbers):
+                    self._end(number)
         return LOOK
 
     def _end(self, number: int) -> None:

@@ -20,7 +20,7 @@ from chong.supervisor.paths import Paths
 from chong.supervisor.processes import Processes
 from chong.supervisor.queue import Place, TurnQueue
 from chong.supervisor.recurring import Recurring
-from chong.supervisor.retry import retry_wait
+from chong.supervisor.retry import retry_left
 from chong.supervisor.spool import Spool
 from chong.supervisor.task_state import Phase, TaskState
 from chong.worker.wire import encode_down
@@ -278,8 +278,7 @@ class Tasks:
             return
         if state.not_before is None and state.task.status is Status.RETRYING:
             # A former term's wait: it goes on from the failure, and is as long as that term had computed.
-            since = (datetime.now(UTC) - state.task.status_changed_at).total_seconds()
-            self.enqueue_later(task_id, retry_wait(state.task, state.options.backoff) - since)
+            self.enqueue_later(task_id, retry_left(state.task, state.options.backoff, datetime.now(UTC)))
         elif state.not_before is None or state.not_before <= time.monotonic():
             self._queue.put(task_id, place_of(state), state.task.priority)
 

@@ -200,8 +200,9 @@ class Term:
         self._takeover.carry_out(inventory, self.node)
         self._parts.processes.generations.replace_old()
         self._registration.begin(inventory.declared)
-        for node, shared in inventory.rivals.items():
-            self._log.error("buckets_declared_twice", by=node, buckets=format_buckets(shared))
+        for rival in inventory.rivals:
+            shared = format_buckets(rival.buckets)
+            self._log.error("buckets_declared_twice", by=rival.node, buckets=shared, is_live=rival.is_live)
         judge = Judge(self._store, self.name)
         self._takeover.judge_later(inventory, scene, judge, self.node, every=min(1.0, self._settings.renewal))
         self._last.callback(self.tickers.hook.close)

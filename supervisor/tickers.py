@@ -61,6 +61,7 @@ class Tickers:
         self.keeper = self._lease_keeper(tasks)
         self.bounds = self._log_bounds(processes)
         self.hook = AlertHook(settings.alert_command, on_failure=lambda why: self._say("alert_command_failed", why=why))
+        processes.awaited_elsewhere = lambda: self.hook.pids
         poller = self._command_poller(shared_holds)
         acts = (
             ("chong-leases", self.keeper.renew),

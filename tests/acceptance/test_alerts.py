@@ -57,6 +57,15 @@ def test_buckets_of_two_nodes_are_told_at_the_start_and_raised(watchful: Enter):
     assert (answer.code, answer.out, answer.err) == (0, "nothing found\n", "")
 
 
+def test_who_declared_a_bucket_and_is_down_is_told_at_the_start_as_well(watchful: Enter):
+    """It comes back some day, and then both run the bucket's work."""
+    one = watchful("one", "0-31")
+    assert one.terminate() == 0
+    two = watchful("two", "30-63")
+    (warning,) = two.events("buckets_declared_twice")
+    assert (warning["by"], warning["buckets"], warning["is_live"]) == ("one", "30-31", False)
+
+
 def test_a_killed_nodes_buckets_and_work_are_alerts_until_it_is_back(watchful: Enter):
     """Its buckets are uncovered when its lease is over, its tasks orphans when they have not changed for long."""
     one, two = watchful("one", "0-31", "--orphan-after", "1s"), watchful("two", "32-63")

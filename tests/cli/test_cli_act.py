@@ -12,6 +12,7 @@ import pytest
 from cli_world import S, World
 from waiting import wait_until
 
+from chong.cli.option import default_issuer
 from chong.cli.request import effect_of
 from chong.store.errors import ConfigurationError, Refused, StoreUnavailable
 from chong.store.model import Action, Command, Failure, FailureKind
@@ -360,7 +361,8 @@ def test_waiting_for_a_stop(world: World, chong, another_look):
     Node(world, act)
     answer = chong("stop", task.id, "--wait", "--timeout", "20s")
     assert answer.code == 0
-    assert ": stopped, forced, asked by olga@desk: too slow, effective " in answer.out
+    assert ": stopped, forced, asked by olga@desk: too slow, " in answer.out
+    assert ", effective after " in answer.out
 
 
 def test_waiting_for_a_pause_and_a_resume(world: World, chong):
@@ -378,7 +380,11 @@ def test_waiting_for_a_pause_and_a_resume(world: World, chong):
     for action, state in (("pause", "paused"), ("resume", "running")):
         Node(world, act)
         answer = chong(action, task.id, "--wait", "--timeout", "20s")
-        assert (answer.code, answer.out) == (0, f"{task.id[-8:]} billing.sync: {state}\n")
+        who = f"{task.id[-8:]} billing.sync"
+        assert re.fullmatch(
+            rf"{who}: {state}, asked by {re.escape(default_issuer())}, taken up after \S+s\n", answer.out
+        )
+        assert answer.code == 0
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,18 @@
 """The operator's command: real processes, one at a time, for a limited time."""
 
 import json
+import os
+import resource
 import shlex
 import sys
 import time
+from contextlib import contextmanager
 
 import pytest
 from node_bench import children, descriptors, is_alive, wait_until
 
 from chong.supervisor import alert_hook
+from chong.supervisor.adopted import reap_adopted
 from chong.supervisor.alert_hook import AlertHook
 
 MESSAGE = {"event": "raised", "subject": "名"}
@@ -34,6 +38,17 @@ def world(tmp_path):
     assert children() - before == set()
 
 
+@contextmanager
+def no_descriptors():
+    """There is none left to open anything with."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 def drained(hook):
     """All turns until there is nothing to do."""
 
@@ -54,6 +69,47 @@ def test_each_alert_is_one_call_with_json_on_its_input(world):
     drained(hook)
     assert [json.loads(line) for line in out.read_text().splitlines()] == [{**MESSAGE, "id": n} for n in range(3)]
     assert failures == []
+
+
+def test_a_reaper_beside_it_takes_no_exit_status(world):
+    """As the supervisor has one, when a forkserver has gone: it leaves the call's process to the hook."""
+    hook, failures, _ = world("/bin/false")
+    for number in range(20):
+        hook.put({**MESSAGE, "id": number})
+    while hook.turn() != alert_hook.IDLE_SECONDS:
+        reap_adopted(hook.pids)
+    assert failures == ["exit 1"] * 20
+
+
+def test_a_process_that_somebody_else_has_reaped_is_told_and_costs_no_more(world):
+    """In a turn, and at the close."""
+    hook, failures, _ = world("/bin/true")
+    for end in (drained, AlertHook.close):
+        hook.put(MESSAGE)
+        hook.turn()
+        (pid,) = hook.pids
+        os.waitpid(pid, 0)
+        end(hook)
+    assert (failures, hook.pids) == (["its exit status was lost"], set())
+
+
+def test_without_a_descriptor_a_call_is_told_and_the_next_one_made(world):
+    """Nothing but the call is lost."""
+    hook, failures, out = world(WRITE)
+    for number in range(2):
+        hook.put({**MESSAGE, "id": number})
+    with no_descriptors():
+        hook.turn()
+    assert failures == ["it cannot be started: Too many open files"]
+    drained(hook)
+    assert json.loads(out.read_text())["id"] == 1
+
+
+def test_a_reaper_without_a_descriptor_takes_another_look():
+    """It cannot know whether anything is left."""
+    with no_descriptors():
+        assert reap_adopted(set())
+    assert not reap_adopted(children())
 
 
 def test_putting_waits_for_nobody(world):

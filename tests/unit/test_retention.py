@@ -121,6 +121,18 @@ def test_the_oldest_logs_go_while_all_take_too_much(place: Place):
     assert [log.exists() for log in logs] == [False, True, True]
 
 
+def test_a_log_that_cannot_be_removed_keeps_no_other(place: Place):
+    """Nor the spool; it is told."""
+    stuck = place.paths.log_of(f"{task_id(1)}.1")
+    stuck.mkdir(parents=True)
+    place.aged(stuck, 20)
+    logs = [place.log(number, days=20) for number in range(2, 6)]
+    spoilt = place.file(place.paths.accepted / f"{task_id(9)}.json.unreadable", days=20)
+    place.turn(keep_logs=10, keep_spool=10)
+    assert ([log.exists() for log in logs], spoilt.exists(), stuck.exists()) == ([False] * 4, False, True)
+    assert place.errors == ["files_not_pruned"]
+
+
 def test_nothing_goes_and_nothing_is_said_while_all_is_in_bounds(place: Place):
     """No line in the log every ten minutes."""
     place.log(1, days=1)

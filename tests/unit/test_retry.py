@@ -1,6 +1,7 @@
 """Whether a failed attempt comes again, and after how long."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from chong.store.model import FailureKind
 from chong.store.specimens import queued, start_of
-from chong.supervisor.retry import backoff, is_retried, retry_wait
+from chong.supervisor.retry import backoff, is_retried, retry_left, retry_wait
 from chong.worker.options import RETRY_KINDS, Backoff, Options
 
 K = FailureKind
@@ -72,6 +73,13 @@ class TestBackoff:
         """The wait grows with the attempts that were used."""
         task = replace(start_of(queued()), attempt=5, unstarted=3)
         assert retry_wait(task, Backoff(jitter=0)) == 2.0
+
+    @pytest.mark.parametrize(("since", "left"), [(0.5, 1.5), (3, -1), (-3600, 2)])
+    def test_a_former_terms_wait_goes_on_whatever_was_done_to_the_clock(self, since, left):
+        """An hour back is no hour more."""
+        task = replace(start_of(queued()), attempt=2, unstarted=0)
+        now = task.status_changed_at + timedelta(seconds=since)
+        assert retry_left(task, Backoff(jitter=0), now) == left
 
 
 class TestKinds:
