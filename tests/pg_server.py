@@ -198,6 +198,17 @@ def execute(address: str, *statements: str) -> None:
             connection.execute(statement)
 
 
+def backends(address: str) -> list[int]:
+    """The server's processes that serve this database, but for the one that asks: the server may serve others."""
+    with psycopg.connect(address, autocommit=True) as connection:
+        asked = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        return [pid for (pid,) in connection.execute(asked)]
+
+
+def terminate_backends(address: str) -> None:
+    execute(address, *(f"SELECT pg_terminate_backend({pid})" for pid in backends(address)))
+
+
 def free_port(host: str) -> int:
     with socket.socket() as probe:
         probe.bind((host, 0))

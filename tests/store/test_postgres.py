@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from pg_server import execute, suspended
+from pg_server import backends, execute, suspended, terminate_backends
 from psycopg import conninfo
 
 from chong.store.errors import Refused, StoreError, StoreUnavailable
@@ -41,13 +41,6 @@ LIMIT = 20.0
 def store(database: str) -> Iterator[PostgresTaskStore]:
     with PostgresTaskStore(database, deadline=DEADLINE) as store:
         yield store
-
-
-def backends(database: str) -> list[int]:
-    """The server's processes that serve this database, but for the one that asks."""
-    with psycopg.connect(database, autocommit=True) as connection:
-        asked = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        return [pid for (pid,) in connection.execute(asked)]
 
 
 @contextmanager
@@ -80,7 +73,7 @@ class TestConnections:
     def test_a_terminated_connection_costs_one_call(self, store, database):
         """The next one gets another."""
         task = stored_queued(store)
-        execute(database, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+        terminate_backends(database)
         with pytest.raises(StoreUnavailable):
             store.get(task.id)
         assert read(store, task).id == task.id
@@ -179,8 +172,7 @@ class TestConnections:
         stored_queued(store, 1)
         name = conninfo.conninfo_to_dict(database)["dbname"]
         execute(database, f"ALTER DATABASE {name} SET default_transaction_read_only = on")
-        for pid in backends(database):
-            execute(database, f"SELECT pg_terminate_backend({pid})")
+        terminate_backends(database)
         with pytest.raises(StoreUnavailable):
             stored_queued(store, 2)
         with pytest.raises(StoreUnavailable, match="read-only"):
@@ -247,7 +239,7 @@ class TestBell:
         run = stored_run(store)
         with closing(store.bell(run.node)) as bell:
             bell.wait(0.0)
-            execute(database, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+            terminate_backends(database)
             assert bell.wait(1.0) is False
             assert bell.wait(1.0) is True
 

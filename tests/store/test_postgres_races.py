@@ -14,6 +14,7 @@ from typing import Any
 import lease_races
 import psycopg
 import pytest
+from pg_server import terminate_backends
 from waiting import wait_until
 
 from chong.store.errors import ConcurrencyConflict, Rebucketed, Refused, StoreUnavailable
@@ -206,8 +207,7 @@ class TestCommands:
         store.submit_command(request(1, run))
         lease = timedelta(seconds=1.5)
         (claimed,) = stores[1].claim_commands(NODE, "dying", lease=lease)
-        with psycopg.connect(database, autocommit=True) as other:
-            other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+        terminate_backends(database)
         found: list[Any] = []
         end = time.monotonic() + LIMIT
         while not found:
