@@ -1,5 +1,6 @@
 """`chong hold --bucket`, `hold --name` and `drain`: what is held in the store, from anywhere."""
 
+import re
 import threading
 
 import pytest
@@ -162,6 +163,7 @@ def test_forgetting_closes_what_waits(two: World, chong):
     assert [node.node for node in two.store.nodes()] == ["node-b"]
     assert "node-a" not in chong("buckets").out
     assert "forgotten" in chong("history", ids[0]).out
+    assert re.search(r"^ *end +never started$", chong("show", ids[0]).out, re.MULTILINE)
     assert chong("forget", "node-a", "--yes").code == 1
 
 
