@@ -12,6 +12,7 @@ from chong.cli.ending import one_line
 from chong.cli.filters import Filter, filtered
 from chong.cli.handing import hand_over
 from chong.cli.invocation import Invocation
+from chong.cli.obstacle import Obstacle
 from chong.cli.option import issuer_option, json_option, reason_option, wait_options
 from chong.cli.reach import reach
 from chong.cli.request import Request, carry_out, targets
@@ -84,7 +85,8 @@ def _see_through(call: Invocation, submission: Submission, *, as_json: bool) -> 
         print(submission.id, flush=True)
     try:
         with reach(call) as reached:
-            task = wait_until(lambda: _ended(reached.store, submission.id))
+            obstacle = Obstacle(reached.store)
+            task = wait_until(lambda: _ended(reached.store, submission.id, obstacle))
     except StoreUnavailable:
         remark(f"chong: task {submission.id} was accepted; how it ends the store knows, which is out of reach")
         raise
@@ -96,9 +98,12 @@ def _see_through(call: Invocation, submission: Submission, *, as_json: bool) -> 
     return Exit.DONE if task.status is Status.SUCCEEDED else Exit.REFUSED
 
 
-def _ended(store: TaskStore, task_id: str) -> TaskSnapshot | None:
+def _ended(store: TaskStore, task_id: str, obstacle: Obstacle) -> TaskSnapshot | None:
     task = store.get(task_id)
-    return task if task is not None and task.status.is_final else None
+    if task is None or task.status.is_final:
+        return task
+    obstacle.look(task)
+    return None
 
 
 def _asking(function: Callable[..., Exit]) -> Callable[..., Any]:

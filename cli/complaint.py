@@ -14,11 +14,12 @@ from chong.supervisor.options import unknown_option
 
 
 def complaint(error: BaseException) -> tuple[Exit, list[str]]:
-    """The exit code for `error`, and the one line that tells it; below that, candidates to choose from."""
+    """The exit code for `error`, and the one line that tells it; below that, hints and candidates to choose from."""
     code, text = _told(error)
+    notes = getattr(error, "__notes__", []) if isinstance(error, ChongError) else []
     candidates = error.candidates if isinstance(error, AmbiguousId) else []
     return code, [
-        f"chong: {one_line(text)}",
+        *(f"chong: {one_line(line)}" for line in (text, *notes)),
         *(f"  {task.id}  {task.status:<9}  {escape(task.name)}" for task in candidates),
     ]
 
@@ -52,12 +53,20 @@ def _told_by_click(error: click.ClickException) -> str:
 def _home_of(option: str, ctx: click.Context) -> str | None:
     """Where an option that stands in the wrong place belongs."""
     if ctx.parent is not None and option in _options_of(ctx.parent.command):
-        return f"it belongs before the command: {ctx.parent.info_name} {option} … {ctx.info_name}"
+        place = f"it belongs before the command: {ctx.parent.info_name} {option} … {ctx.info_name}"
+        return place + _INSTEAD.get((ctx.info_name or "", option), "")
     if ctx.parent is None and any(option in _options_of(command) for command in _commands(ctx)):
         return f"it belongs after a command: {ctx.info_name} COMMAND {option}"
     if option in {key.option for key in KEYS.values()}:
         return "it is one of chong-supervisor, and a key of chong.toml"
     return None
+
+
+_INSTEAD = {
+    ("hold", "--node"): ", for a NAME there; chong drain NODE holds all of a node",
+    ("unhold", "--node"): ", for a NAME there; chong drain NODE --undo releases a node",
+}
+"""What was meant as probably, by command and option."""
 
 
 def _commands(ctx: click.Context) -> Iterator[click.Command]:

@@ -9,7 +9,7 @@ from chong.cli.invocation import Invocation
 from chong.cli.option import issuer_option, json_option
 from chong.cli.reach import reach
 from chong.cli.render import Cell, Column, escape
-from chong.cli.screen import print_json, print_lines, print_table
+from chong.cli.screen import print_json, print_lines, print_table, remark
 from chong.cli.times import span, stamp, utc_now
 from chong.cli.values import read_age, reads
 from chong.store.alert import Alert
@@ -44,13 +44,16 @@ _ALERTS = (
 def doctor(call: Invocation, *, orphan_after: timedelta | None, as_json: bool) -> Exit:
     """Say what is wrong with the deployment, and what to do about it.
 
-    One line for each thing, from one look at the store; changes nothing. Exit 1 when something is wrong.
+    One line for each thing, from one look at the store; changes nothing. Exit 1 when something is wrong. That no node
+    has been started yet is not wrong, and is remarked on.
     """
     if orphan_after is None:
         orphan_after = timedelta(seconds=call.config.value("orphan_after") or KEYS["orphan_after"].default)
     with reach(call) as reached:
         survey = reached.store.survey(still=orphan_after)
         found = findings(survey, configured_buckets(call.config))
+    if not survey.nodes:
+        remark("chong: no node is known to this store, so nothing runs: start one with chong-supervisor --node NAME")
     if as_json:
         print_json(found)
     else:
@@ -93,7 +96,7 @@ def _cells(alert: Alert) -> list[Cell | str]:
 def ack(call: Invocation, *, words: tuple[str, ...], issued_by: str) -> None:
     """Take an open alert on.
 
-    It stays open, and everybody sees who looks after it. The first one who does so stands.
+    It stays open, and everybody sees who looks after it. The first one who does so stands, and a later one is told.
     What comes again after it was over is another alert.
     """
     _check(words)
@@ -102,7 +105,9 @@ def ack(call: Invocation, *, words: tuple[str, ...], issued_by: str) -> None:
         taken = reached.store.acknowledge_alert(found.id, issued_by)
     if taken is None or taken.acknowledged_by is None:
         raise Refused(f"alert {found.id} is over")
-    print(escape(f"{taken.id} {taken.kind} {taken.subject}: acknowledged by {taken.acknowledged_by}"))
+    is_first = found.acknowledged_by is None and taken.acknowledged_by == issued_by
+    already = "" if is_first else f" already by {taken.acknowledged_by} at {stamp(taken.acknowledged_at)}"
+    print(escape(f"{taken.id} {taken.kind} {taken.subject}: acknowledged{already or f' by {issued_by}'}"))
 
 
 def _check(words: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ def end_text(task: TaskSnapshot) -> str | None:
     if task.status is Status.SUCCEEDED:
         return _after_result(task)
     if task.status is Status.LOST:
-        return "outcome unknown"
+        return _lost(task)
     if task.stop is not None:
         return _stopped(task, task.stop)
     return None if task.failure is None else _failed(task, task.failure)
@@ -53,6 +53,14 @@ def _after_result(task: TaskSnapshot) -> str | None:
     if task.stop is not None:
         facts.append(f"result in spite of a stop, {_asked(task.stop)}")
     return ", ".join(facts) or None
+
+
+def _lost(task: TaskSnapshot) -> str:
+    """What only waited is lost as well, when its node is forgotten: of that nothing is unknown."""
+    if not task.attempts_used:
+        return "never started"
+    # A start takes the failure of the attempt before away.
+    return "outcome unknown" if task.failure is None else f"no further attempt, after {cause_text(task.failure)}"
 
 
 def _failed(task: TaskSnapshot, failure: Failure) -> str:

@@ -27,9 +27,11 @@ from chong.cli.screen import print_json, remark
 from chong.cli.taskrow import progress_text
 from chong.cli.values import read_params
 from chong.store.errors import Refused
+from chong.store.few import few
 from chong.store.memory import InMemoryTaskStore
 from chong.store.model import TaskSnapshot
 from chong.store.states import Status
+from chong.supervisor.catalogue import MOST_REFUSED, UnknownTask
 from chong.supervisor.controller import Controller
 from chong.supervisor.exits import Exit
 from chong.supervisor.keys import KEYS
@@ -124,6 +126,9 @@ class Foreground:
             if self._interrupts.count:
                 raise KeyboardInterrupt
             return self._controller.submit(name, key=key, params=params, timeout=self._settings.hello_seconds)
+        except UnknownTask as unknown:
+            self._show_imports(only_if=TRACEBACK)
+            raise Refused(_unknown(unknown)) from None
         except Refused:
             self._show_imports(only_if=TRACEBACK)
             raise
@@ -169,6 +174,13 @@ class Foreground:
         if self._interrupts.count > 1:
             self._controller.kill(self._task.id)
         self._heeded = self._interrupts.count
+
+
+def _unknown(task: UnknownTask) -> str:
+    """Nothing else has what this command alone has loaded: no other command would show it."""
+    broken = "".join(f"; module {module} failed: {error}" for module, error in sorted(task.errors.items()))
+    known = f"which define {few(sorted(task.known))}" if task.known else "which define none"
+    return f"{task.word}{broken[:MOST_REFUSED]}; chong run loads the installed modules and those of --tasks, {known}"
 
 
 def _tell(task: TaskSnapshot, *, as_json: bool) -> None:

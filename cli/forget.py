@@ -13,6 +13,7 @@ from chong.cli.screen import print_json, show_progress
 from chong.cli.shared_hold import check_node
 from chong.store.contract import TaskStore
 from chong.store.errors import ConfigurationError, Refused
+from chong.store.forgetting import check_gone
 from chong.store.pages import all_tasks
 from chong.store.query import TaskQuery
 from chong.store.states import RUNS, WAITING, Status
@@ -60,8 +61,7 @@ def forget(
 def _check_gone(store: TaskStore, node: str) -> None:
     nodes = {known.node: known for known in store.nodes()}
     check_node(node, list(nodes))
-    if nodes[node].is_live:
-        raise Refused(f"node {node} is live: only one that is gone can be forgotten")
+    check_gone(node, is_live=nodes[node].is_live)
 
 
 def _forget(store: TaskStore, node: str, actor: str, reason: str) -> int:

@@ -106,11 +106,23 @@ def _invoke(args: list[str]) -> int:
     # Not click's main(): it would answer a closed pipe and Ctrl-C with codes of its own.
     try:
         with chong.make_context("chong", args or ["--help"]) as ctx:
-            code = int(chong.invoke(ctx) or Exit.DONE)
+            code = int(_called(ctx) or Exit.DONE)
             unread = getattr(ctx.obj, "unread", None)  # not where a command went without a store
             return code if unread is None else int(unread.end(code))
     except click.exceptions.Exit as end:
         return end.exit_code
+
+
+def _called(ctx: click.Context) -> Any:
+    """What the command returns; an error takes along what may be behind it."""
+    try:
+        return chong.invoke(ctx)
+    except Exception as error:
+        from chong.cli.hint import hints  # noqa: PLC0415 - only needed when something is wrong
+
+        for hint in hints(error, ctx.obj):
+            error.add_note(hint)
+        raise
 
 
 def _complete() -> int:

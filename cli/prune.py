@@ -13,7 +13,7 @@ from chong.cli.option import json_option
 from chong.cli.reach import reach
 from chong.cli.render import escape
 from chong.cli.screen import print_json, remark, show_progress
-from chong.cli.values import read_age
+from chong.cli.values import read_age, reads
 from chong.store.contract import TaskStore
 from chong.store.errors import ConfigurationError, StoreUnavailable
 from chong.store.model import TaskRecord
@@ -24,11 +24,25 @@ LEAST_AGE = timedelta(days=1)
 """Of what is removed without more ado."""
 
 
+def _read_archive(name: str) -> Path:
+    """Only of a file somebody can say what is on the disk: no other output is an archive."""
+    if name in {"", "-"}:
+        advice = ", standard output keeps nothing; ./- is a file of that name" if name else ""
+        raise ValueError(f"expected the name of a file, got {name!r}{advice}")
+    return Path(name)
+
+
 @click.command()
 @click.option(
     "--older-than", "said", metavar="TIME", required=True, help='Ended longer ago, like "90d"; below 1d with --yes.'
 )
-@click.option("--archive", type=click.Path(path_type=Path), metavar="FILE", help="Write them down before; .gz packs.")
+@click.option(
+    "--archive",
+    type=click.Path(path_type=str),
+    metavar="FILE",
+    callback=reads(_read_archive),
+    help="Write them down before; .gz packs.",
+)
 @click.option("--dry-run", is_flag=True, help="Only say how many tasks would go.")
 @click.option("--yes", is_flag=True, help="Also what ended less than a day ago.")
 @json_option

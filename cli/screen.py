@@ -31,9 +31,13 @@ def print_json(value: Any) -> None:
     print(json_text(value))
 
 
+def shows_progress() -> bool:
+    return sys.stderr.isatty()
+
+
 def show_progress(text: str) -> None:
     """One line on a terminal that the next one replaces; nothing elsewhere."""
-    if sys.stderr.isatty():
+    if shows_progress():
         print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
 

@@ -23,7 +23,7 @@ from chong.store.model import BucketDeclaration, CatalogueEntry, HoldScope, Node
 from chong.store.view import as_json as view_of
 from chong.supervisor.coverage import Cover, dropped_of, owners_of
 from chong.supervisor.holds import EVERYTHING
-from chong.supervisor.shown_holds import Target
+from chong.supervisor.shown_holds import Target, together
 
 RANGES_SHOWN = 16
 """Of a node's buckets in a table."""
@@ -149,7 +149,7 @@ def nodes(call: Invocation, *, as_json: bool) -> None:
         held = holds_by_target(reached.store)
         own = {entry.node: entry.hold for entry in reached.store.catalogue() if entry.name == EVERYTHING}
     drains = {node.node: _text(held.get((HoldScope.NODE, node.node))) for node in found}
-    holds = {node.node: drains[node.node] or own.get(node.node) for node in found}
+    holds = {node.node: together(filter(None, (drains[node.node], own.get(node.node)))) for node in found}
     if as_json:
         return print_json(
             [
@@ -223,13 +223,14 @@ def tasks(call: Invocation, *, node: str | None, as_json: bool) -> None:
         held = holds_by_target(reached.store)
         if not entries and node is not None:
             remark_stranger(reached.store, node)
-    entries = [replace(entry, hold=entry.hold or _hold_on(entry, held)) for entry in entries]
+    entries = [replace(entry, hold=_holds_on(entry, held)) for entry in entries]
     return print_json(entries) if as_json else print_table(_TASKS, [_task_cells(entry) for entry in entries])
 
 
-def _hold_on(entry: CatalogueEntry, held: Mapping[Target, SharedHold]) -> str | None:
-    """What the store holds of a definition; a bucket is none of its matters."""
-    return _text(held.get((HoldScope.NODE, entry.node)) or held.get((HoldScope.NAME, entry.name)))
+def _holds_on(entry: CatalogueEntry, held: Mapping[Target, SharedHold]) -> str | None:
+    """The node's own word, then what the store holds of a definition; a bucket is none of its matters."""
+    shared = (held.get((HoldScope.NODE, entry.node)), held.get((HoldScope.NAME, entry.name)))
+    return together(filter(None, (entry.hold, *map(_text, shared))))
 
 
 def _task_cells(entry: CatalogueEntry) -> list[Cell | str]:

@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
+from chong.store.stamp import utc_text
+
 _TENTHS_BELOW = 9.95
 _DAY, _HOUR, _MINUTE = 86_400, 3600, 60
 
@@ -28,9 +30,7 @@ def span(length: timedelta | float) -> str:
 
 def stamp(moment: datetime | None) -> str | None:
     """UTC to the millisecond."""
-    if moment is None:
-        return None
-    return moment.astimezone(UTC).isoformat(sep=" ", timespec="milliseconds").replace("+00:00", "Z")
+    return None if moment is None else utc_text(moment, "milliseconds")
 
 
 def ago(moment: datetime | None, now: datetime) -> str | None:

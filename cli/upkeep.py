@@ -7,11 +7,11 @@ from typing import Any
 import click
 
 from chong.cli.invocation import Invocation
-from chong.cli.late import remarked_when_late
+from chong.cli.late import REMARK_SECONDS, remarked_when_late
 from chong.cli.option import default_issuer, json_option
 from chong.cli.reach import reach
 from chong.cli.render import escape
-from chong.cli.screen import print_json, print_table, remark, show_progress
+from chong.cli.screen import print_json, print_table, remark, show_progress, shows_progress
 from chong.cli.standing import standings
 from chong.cli.taskrow import COLUMNS, task_row
 from chong.cli.times import span, utc_now
@@ -32,7 +32,8 @@ def reconcile(call: Invocation, *, dry_run: bool, as_json: bool) -> None:
     """Call runs lost whose supervisor is dead.
 
     Covers --owned-buckets, or all without. Watches each lease until it is renewed, or has run out unrenewed for a
-    whole lease, so that neither an outage nor a wrong clock makes a living task lost. Prints what it called lost.
+    whole lease, so that neither an outage nor a wrong clock makes a living task lost. Prints what it called lost; after
+    a second it says on standard error what it watches and how long at most.
     """
     with reach(call) as reached:
         judge = Judge(reached.store, actor=default_issuer())
@@ -78,14 +79,22 @@ def _code(loaded: Mapping[str, Any]) -> Exit:
 
 
 class Patience:
-    """Shows on a terminal what is watched, and ends a watch whose store has been away for too long."""
+    """Says what is watched, and ends a watch whose store has been away for too long.
+
+    On a terminal all the time, elsewhere once it lasts.
+    """
 
     def __init__(self) -> None:
-        self._answered = time.monotonic()
+        self._began = self._answered = time.monotonic()
+        self._is_told = shows_progress()
 
     def note_answer(self, count: int, seconds: float) -> None:
         self._answered = time.monotonic()
-        show_progress(f"watching {counted(count, 'lease')} for at most {span(seconds)}")
+        watched = f"watching {counted(count, 'lease')} for at most {span(seconds)}"
+        show_progress(watched)
+        if not self._is_told and self._answered - self._began >= REMARK_SECONDS:
+            self._is_told = True
+            remark(f"chong: no answer yet: {watched}, as a holder that lives renews its own meanwhile")
 
     def sleep(self, seconds: float) -> None:
         if time.monotonic() - self._answered > OUTAGE_SECONDS:

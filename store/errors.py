@@ -2,6 +2,7 @@
 
     ChongError
     ├── ConfigurationError      wrong usage or settings: nothing was done
+    │   ├── StoreMissing        the file of the store is not there, nor is anybody to make it
     │   ├── TablesMissing       the database is there, and has no tables of chong yet
     │   │   └── TablesOutdated  it has them, and they are older than this code
     │   └── Rebucketed          the number of buckets was changed behind the back of who asks
@@ -26,6 +27,10 @@ class ChongError(Exception):
 
 class ConfigurationError(ChongError):
     """The usage or the configuration is wrong; says what was expected and what was got."""
+
+
+class StoreMissing(ConfigurationError):  # noqa: N818
+    """There is no file where the store should be, and who asks makes none."""
 
 
 class TablesMissing(ConfigurationError):  # noqa: N818

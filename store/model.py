@@ -5,10 +5,11 @@ All times are aware datetimes in UTC. All values are immutable: a change is a ne
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from chong.store.stamp import utc_text
 from chong.store.states import Status
 
 
@@ -311,7 +312,7 @@ class SharedHold:
     @property
     def text(self) -> str:
         """For people: why, who, since when, and what it shuts."""
-        since = "" if self.since is None else f" since {self.since.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
+        since = "" if self.since is None else f" since {utc_text(self.since)}"
         what = "the node" if self.scope is HoldScope.NODE else f"the {self.scope} on every node"
         return f"{self.reason + '; ' if self.reason else ''}by {self.by}{since}, of {what}"
 

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from chong.store.deployment import sole_row
 from chong.store.errors import Refused
+from chong.store.forgetting import check_gone
 from chong.store.model import (
     BucketDeclaration,
     CatalogueEntry,
@@ -111,8 +112,7 @@ class NodeTables(TableCalls):
             found = db.execute(self._queries["forget_node_is_live"], {"node": node} | now).fetchone()
             if found is None:
                 raise Refused(f"no node is called {node!r}")
-            if found["is_live"]:
-                raise Refused(f"node {node} is live: only one that is gone can be forgotten")
+            check_gone(node, is_live=found["is_live"])
             waiting = db.execute(self._queries["forget_node_waiting"], {"node": node, "limit": limit}).fetchall()
             ids = [row["id"] for row in waiting]
             for part in FORGOTTEN_WORK if ids else FORGOTTEN_NODE:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from chong.store import schema
 from chong.store.contract import OnUnreadable, refuse
-from chong.store.errors import ChongError, ConfigurationError, StoreError, StoreUnavailable
+from chong.store.errors import ChongError, ConfigurationError, StoreError, StoreMissing, StoreUnavailable
 from chong.store.mounts import network_file_system
 from chong.store.sqlite_session import Session, primary_code, translated
 from chong.store.sqlite_tables import SqliteTables
@@ -142,11 +142,11 @@ class LogKeeper:
 def check_place(path: Path, *, create: bool) -> None:
     """Refuse a path where no store can be, before SQLite touches it."""
     if not path.parent.is_dir():
-        raise ConfigurationError(f"store {path}: there is no directory {path.parent}")
+        raise StoreMissing(f"store {path}: there is no directory {path.parent}")
     if path.is_dir():
         raise ConfigurationError(f"store {path}: expected a file, got a directory")
     if not create and not path.exists():
-        raise ConfigurationError(f"store {path}: there is no such file; a supervisor makes it at its first start")
+        raise StoreMissing(f"store {path}: there is no such file; a supervisor makes it at its first start")
     network = network_file_system(_MOUNTINFO.read_text(encoding="utf-8", errors="replace"), path.resolve())
     if network is not None:
         raise ConfigurationError(

@@ -1,7 +1,7 @@
 """The task definitions of a generation, as its forkserver wrote them down."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,19 @@ class Refusal:
     error: str
 
 
+class UnknownTask(Refused):
+    """No task of this name was loaded. `word`: the refused name, with the nearest one where there is one.
+
+    known: the names that were loaded. errors: by module, why others were not.
+    """
+
+    def __init__(self, word: str, advice: str, *, known: Collection[str], errors: Mapping[str, str]) -> None:
+        super().__init__(f"{word}{advice}"[:MOST_REFUSED])
+        self.word = word
+        self.known = known
+        self.errors = errors
+
+
 @dataclass(frozen=True, slots=True)
 class Catalogue:
     """Tasks by name; per module that could not be loaded the reason; definitions that were refused, by name.
@@ -79,7 +92,7 @@ class Catalogue:
         if not broken and not near and self.errors:
             count = "a module" if len(self.errors) == 1 else f"{len(self.errors)} modules"
             broken = f"; {count} could not be imported, see chong tasks"
-        raise Refused(f"unknown task {name!r}{hint}{broken}"[:2000])
+        raise UnknownTask(f"unknown task {name!r}{hint}", broken, known=self.tasks, errors=self.errors)
 
     def entries(self, node: str, holds: Mapping[str, str], errors: Mapping[str, str]) -> list[CatalogueEntry]:
         """What the node publishes: definitions with holds and errors by name, broken modules in brackets.

@@ -13,6 +13,7 @@ from chong.store.alert import Finding
 from chong.store.buckets import format_buckets
 from chong.store.few import few
 from chong.store.model import HoldScope, NodeRecord
+from chong.store.stamp import utc_text
 from chong.store.states import Status
 from chong.store.survey import OpenWork, Survey
 from chong.supervisor.advice import ADVICE, Kind, to_close, to_release, to_release_here, to_replace
@@ -141,7 +142,7 @@ def _orphans(scope: Scope) -> Iterator[Finding]:
 def _orphan(subject: str, works: list[OpenWork], why: str, advice: str) -> Finding:
     oldest = min(works, key=lambda work: work.since)
     tasks = counted(sum(work.still for work in works), "task")
-    detail = f"{tasks} without change, {oldest.task_id} since {_at(oldest)}: {why}"
+    detail = f"{tasks} without change, {oldest.task_id} since {utc_text(oldest.since)}: {why}"
     return Finding(Kind.ORPHAN, subject, detail, advice)
 
 
@@ -166,7 +167,7 @@ def _stuck(scope: Scope) -> Iterator[Finding]:
             continue
         where = "without a key" if work.bucket is None else f"in bucket {work.bucket}"
         subject = f"{work.name} {where} on {work.node}"
-        detail = f"{counted(work.still, 'task')} queued and none runs, {work.task_id} since {_at(work)}"
+        detail = f"{counted(work.still, 'task')} queued and none runs, {work.task_id} since {utc_text(work.since)}"
         yield Finding(Kind.STUCK, subject, detail)
 
 
@@ -180,9 +181,7 @@ def _unclaimed(scope: Scope) -> Iterator[Finding]:
     for found in scope.survey.commands:
         if scope.survey.now - found.since > timedelta(seconds=UNCLAIMED_SECONDS):
             count = counted(found.commands, "command")
-            detail = (
-                f"{count} that nobody takes up, the oldest for {found.task_id} since {found.since:%Y-%m-%d %H:%M:%S}Z"
-            )
+            detail = f"{count} that nobody takes up, the oldest for {found.task_id} since {utc_text(found.since)}"
             yield Finding(Kind.UNCLAIMED, f"node {found.node}", detail, _to_answer(scope, found.node))
 
 
@@ -303,10 +302,6 @@ def _sqlite(scope: Scope) -> Iterator[Finding]:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".") if part.isdigit())
-
-
-def _at(work: OpenWork) -> str:
-    return f"{work.since:%Y-%m-%d %H:%M:%S}Z"
 
 
 _CHECKS: Iterable[Callable[[Scope], Iterator[Finding]]] = (

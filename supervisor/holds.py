@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from chong.store.errors import ConfigurationError
+from chong.store.stamp import utc_text
 from chong.supervisor.files import SPOIL_SUFFIX, read_json, write_json
 from chong.supervisor.submission import REASON_LIMIT, check_text
 from chong.worker.options import NAME_LIMIT
@@ -33,8 +34,8 @@ class Hold:
 
     @property
     def text(self) -> str:
-        since = self.since.astimezone(UTC).isoformat(sep=" ", timespec="seconds").replace("+00:00", "Z")
-        return f"{self.reason}; by {self.by} since {since}" if self.reason else f"by {self.by} since {since}"
+        said = f"by {self.by} since {utc_text(self.since)}"
+        return f"{self.reason}; {said}" if self.reason else said
 
 
 class Holds:

@@ -1,5 +1,6 @@
 """Commands at a supervisor that cannot answer yet, because its store is away, or it stands still."""
 
+import re
 import signal
 import sqlite3
 import subprocess
@@ -52,6 +53,29 @@ def test_a_command_says_what_it_waits_for(node: Supervised, words: list[str], aw
         assert asking.stderr is not None
         assert asking.stderr.readline() == f"chong: no answer yet: {awaited}\n"
         node.supervisor.send_signal(signal.SIGCONT)
+        out, err = asking.communicate(timeout=30)
+    assert (asking.returncode, err) == (0, ""), out
+
+
+def test_who_waits_for_the_end_hears_which_holds_keep_the_task(node: Supervised):
+    """Each once, with the command that lifts it; these commands do."""
+    node.cli("hold", "noop", "--as", "ann", "--reason", "full")
+    node.cli("hold", "--name", "noop", "--as", "olga", "--wait")
+    with asked(node, "submit", "noop", "--wait") as asking:
+        assert asking.stderr is not None
+        own, shared = asking.stderr.readline(), asking.stderr.readline()
+        assert re.fullmatch(
+            r"chong: no answer yet: task \w{8} is held: full; by ann since \S+ \S+; "
+            r"when its reason is gone, on node-a: chong unhold noop\n",
+            own,
+        )
+        assert re.fullmatch(
+            r"chong: no answer yet: task \w{8} is held: by olga since \S+ \S+, of the name on every node; "
+            r"when its reason is gone, chong unhold --name noop\n",
+            shared,
+        )
+        for words in (own, shared):
+            assert node.cli(*words.rpartition("chong ")[2].split()).code == 0
         out, err = asking.communicate(timeout=30)
     assert (asking.returncode, err) == (0, ""), out
 

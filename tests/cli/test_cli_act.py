@@ -145,6 +145,27 @@ def test_submit_without_a_supervisor(world: World, chong):
     assert (answer.code, answer.out, answer.err) == (1, "", line)
 
 
+@pytest.mark.parametrize("words", ["submit n", "hold n", "unhold n", "reload"])
+@pytest.mark.parametrize(
+    ("node", "hint"),
+    [
+        ("nod-b", "no node is called 'nod-b'; did you mean node-b; chong nodes shows them"),
+        ("other", "no node is called 'other'; there are node-a, node-b; chong nodes shows them"),
+        ("node-b", "node node-b is down, it was last on host-1; chong nodes shows which are live"),
+    ],
+)
+def test_a_node_that_does_not_answer_is_told_with_what_the_store_knows_of_it(world: World, chong, words, node, hint):
+    """In a line of its own, below the error; a store that does not answer has no hint."""
+    world.add_node("node-b", None)
+    world.store.end_term("node-b.1")
+    answer = chong("--node", node, *words.split())
+    error, told = answer.err.splitlines()
+    assert (answer.code, answer.out, told) == (1, "", f"chong: {hint}")
+    assert error.endswith("; is chong-supervisor running on this machine?")
+    db = str(world.state / "none.db")
+    assert chong("--node", node, "--db", db, *words.split()).err == f"{error}\n"
+
+
 @pytest.mark.parametrize(("status", "code"), [(S.SUCCEEDED, 0), (S.FAILED, 1), (S.STOPPED, 1)])
 def test_submit_waits_for_success(world: World, chong, another_look, status, code):
     """Exit 0 says that it succeeded, nothing else does."""

@@ -3,10 +3,13 @@
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from cli_world import World, call, clean_environment
+from needs import as_root
 
 from chong.cli.completion import PROGRAMS, SHELLS, script
 from chong.cli.main import COMMANDS
@@ -99,6 +102,74 @@ class TestCheck:
         file.write_text(FLEET + f'state_dir = "{tmp_path}/none"\n')
         assert chong("config", "check", str(file)).code == 0
         assert not (tmp_path / "none").exists()
+
+
+AS_A_USER = """\
+import contextlib, io, os, sys
+from pathlib import Path
+from chong.cli.main import run
+from chong.supervisor import paths
+paths.SYSTEM_STATE, paths.SYSTEM_CONFIG = map(Path, sys.argv[1:3])
+with contextlib.redirect_stderr(io.StringIO()):
+    run(sys.argv[3:])  # loads what the user of this machine may not be able to read
+os.setgroups([]), os.setgid(65534), os.setuid(65534)
+sys.exit(run(sys.argv[3:]))
+"""
+"""A machine whose system directories lie elsewhere."""
+
+
+@as_root
+class TestSystemFile:
+    """What a plain user hears of the file that is not his."""
+
+    @pytest.fixture
+    def machine(self) -> Iterator[Path]:
+        """With the system's file, and nothing of the user's."""
+        with tempfile.TemporaryDirectory(prefix="chong-") as made:
+            place = Path(made)
+            place.chmod(0o755)
+            (place / "state").mkdir(mode=0o700)
+            (place / "etc").mkdir()
+            (place / "etc" / "chong.toml").write_text("")
+            yield place
+
+    def ask(self, machine: Path, *words: str) -> list[str]:
+        places = (str(machine / "state"), str(machine / "etc" / "chong.toml"))
+        done = subprocess.run(
+            [sys.executable, "-c", AS_A_USER, *places, "--node", "n", *words],
+            env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": str(machine / "home")},
+            cwd="/", capture_output=True, text=True, check=False, timeout=30,
+        )  # fmt: skip
+        assert done.returncode != 0
+        return done.stderr.splitlines()
+
+    @pytest.mark.parametrize("words", ["ps", "submit n", "hold n", "rebucket"])
+    def test_an_error_names_the_file_that_was_passed_over(self, machine, words):
+        """Where it might have named what is missing; with what to say instead."""
+        file, state = machine / "etc" / "chong.toml", machine / "state"
+        [_, hint] = self.ask(machine, *words.split())
+        assert hint == (
+            f"chong: {file} was not read: it is for root and for who may write to {state}, and user 65534 may not; "
+            f"--config {file} reads it, --state-dir {state} names the node's own place"
+        )
+
+    @pytest.mark.parametrize("shut", ["etc", "etc/chong.toml"])
+    def test_a_file_that_may_not_be_read_is_told_as_such(self, machine, shut):
+        """Also where nobody knows whether it is there."""
+        (machine / shut).chmod(0o600)
+        [_, hint] = self.ask(machine, "ps")
+        assert hint.endswith(
+            "user 65534 may not, nor read the file; become a user who may, or name the store by --db or CHONG_DB"
+        )
+
+    @pytest.mark.parametrize(
+        "said", [("--db", "/nowhere/x.db"), ("--state-dir", "/nowhere"), ("--config", "/dev/null"), ()]
+    )
+    def test_it_is_not_named_where_it_would_change_nothing(self, machine, said):
+        """Who names a place has chosen it, and a machine may have no such file."""
+        if not said:
+            (machine / "etc" / "chong.toml").unlink()
+        assert len(self.ask(machine, *said, "ps")) == 1
 
 
 class TestShow:

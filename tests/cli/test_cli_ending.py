@@ -47,7 +47,14 @@ NO_RESULT = Failure(FailureKind.CRASHED, "no_result", "no word")
             {"status": S.CANCELLED, "stop": replace(STOP, reason=None), "failure": VALUE_ERROR},
             "asked by olga@desk, after exception ValueError: no page",
         ),
-        ({"status": S.LOST}, "outcome unknown"),
+        ({"status": S.LOST, "attempt": 1}, "outcome unknown"),
+        ({"status": S.LOST}, "never started"),
+        ({"status": S.LOST, "attempt": 2, "unstarted": 2}, "never started"),
+        ({"status": S.LOST, "attempt": 3, "unstarted": 2}, "outcome unknown"),
+        (
+            {"status": S.LOST, "attempt": 1, "failure": VALUE_ERROR},
+            "no further attempt, after exception ValueError: no page",
+        ),
         ({"status": S.SUCCEEDED, "exit_code": 0}, None),
         ({"status": S.SUCCEEDED, "exit_signal": 11}, "SIGSEGV after its result"),
         (

@@ -31,6 +31,13 @@ BAD = [
     (["stop-all"], "unknown command 'stop-all'; see chong --help"),
     (["ps", "--zzz"], "unknown option --zzz; see chong ps --help"),
     (["ps", "--db", "x"], "unknown option --db; it belongs before the command: chong --db … ps"),
+    (
+        ["hold", "--node", "node-a"],
+        (
+            "unknown option --node; it belongs before the command: chong --node … hold, for a NAME there; "
+            "chong drain NODE holds all of a node"
+        ),
+    ),
     (["ps", "--status", "runing"], "invalid value for '--status': unknown status 'runing'; did you mean running?"),
     (["ps", "--bucket", "9-2"], "invalid value for '--bucket': bucket list: '9-2' runs backwards, did you mean 2-9?"),
     (["ps", "--bucket", "63,64"], "--bucket: expected 0 to 63, got 64"),

@@ -122,6 +122,27 @@ def test_an_existing_archive_is_never_overwritten(world: World, chong, tmp_path:
     assert kind != "file" or path.read_text() == "precious"
 
 
+@pytest.mark.parametrize("name", ["-", ""])
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_what_is_no_file_is_no_archive(world: World, chong, tmp_path: Path, monkeypatch, name: str, more):
+    """A pipe may lose what is gone from the store, and an empty name is a variable that is not set."""
+    monkeypatch.chdir(tmp_path)
+    task = old(world)
+    answer = chong("prune", "--older-than", "90d", "--archive", name, *more)
+    assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
+    assert f"'--archive': expected the name of a file, got {name!r}" in answer.err
+    assert world.store.get(task.id) is not None
+    assert not (tmp_path / "-").exists()
+
+
+def test_a_file_may_be_called_like_a_stream(world: World, chong, tmp_path: Path, monkeypatch):
+    """As the refusal says."""
+    monkeypatch.chdir(tmp_path)
+    task = old(world)
+    assert chong("prune", "--older-than", "90d", "--archive", "./-").code == 0
+    assert [line["task"]["id"] for line in lines(tmp_path / "-")] == [task.id]
+
+
 def pruned_with_room(world: World, path: Path, room: int) -> Answer:
     """As on a disk with so much room left: no file of the process may grow beyond it."""
 

@@ -87,6 +87,30 @@ def test_a_holder_that_comes_back_is_spared(world: World, chong, monkeypatch):
     assert world.store.get(task.id).status is S.RUNNING
 
 
+def test_what_is_watched_is_said_once_where_there_is_no_terminal(monkeypatch, capsys):
+    """After a second, and how long it may take; what ends before is not worth a word."""
+    monkeypatch.setattr(upkeep, "time", clock := SetTime())
+    patience = upkeep.Patience()
+    patience.note_answer(2, 30)
+    clock.sleep(0.9)
+    patience.note_answer(2, 30)
+    assert capsys.readouterr().err == ""
+    for count in (2, 1):
+        clock.sleep(0.2)
+        patience.note_answer(count, 30)
+    said = "chong: no answer yet: watching 2 leases for at most 30s, as a holder that lives renews its own meanwhile\n"
+    assert capsys.readouterr().err == said
+
+
+def test_a_watch_is_told_on_standard_error(world: World, chong):
+    """What was called lost stands alone on standard output."""
+    task = world.add("just-died", ttl=2.5)
+    answer = chong("reconcile", "--json")
+    assert (answer.code, ids(answer)) == (0, {task.id})
+    assert answer.err.startswith("chong: no answer yet: watching 1 lease for at most 2.5s, ")
+    assert answer.err.count("\n") == 1
+
+
 def test_an_outage_is_waited_out_but_not_for_ever(monkeypatch):
     """As long as the store answers the patience is renewed."""
     monkeypatch.setattr(upkeep, "time", clock := SetTime())

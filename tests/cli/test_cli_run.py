@@ -162,6 +162,17 @@ def test_a_module_that_is_broken_is_named(place: Foreground):
     assert "module no_such_module failed: ModuleNotFoundError" in answer.err
 
 
+def test_an_unknown_task_is_told_with_what_was_loaded_here(place: Foreground):
+    """And with each module that was not: `chong tasks` shows a node's, and there may be no node."""
+    answer = place.run("zzz", "--tasks", "dev_tasks", "--tasks", "no_such_module")
+    last = answer.err.splitlines()[-1]
+    assert (answer.code, answer.out) == (1, "")
+    assert last.startswith("chong: unknown task 'zzz'; module no_such_module failed: ModuleNotFoundError")
+    assert "; chong run loads the installed modules and those of --tasks, which define " in last
+    assert ", greet" in last
+    assert "chong tasks" not in answer.err
+
+
 def test_a_module_that_raises_is_told_with_its_traceback(place: Foreground):
     """The line is what its author needs, and nothing else has it once the command is over."""
     (place.root / "typo_tasks.py").write_text("x = 1\nprint(undefined)\n")

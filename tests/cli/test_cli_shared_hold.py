@@ -1,5 +1,6 @@
 """`chong hold --bucket`, `hold --name` and `drain`: what is held in the store, from anywhere."""
 
+import re
 import threading
 
 import pytest
@@ -133,6 +134,28 @@ def test_what_is_held_is_shown_wherever_one_looks(two: World, chong, words, colu
     assert "rest; by olga" in chong(column).out
 
 
+def test_both_holds_of_a_name_are_told(two: World, chong):
+    """The node's own and the store's: who lifts one of them alone would wait in vain."""
+    two.store.publish_catalogue("node-a", [CatalogueEntry(node="node-a", name="mail", module="m", hold="by ann")])
+    task = two.add("mail", S.QUEUED)
+    chong("hold", "--name", "mail", "--as", "olga")
+    chong("drain", "node-a", "--as", "eve")
+    (row,) = chong("tasks", "--node", "node-a", "--json").json
+    assert row["hold"] == chong("show", task.id, "--json").json["hold"]
+    own, *shared = row["hold"].split("; also ")
+    assert (own, [text.partition(" since ")[0] for text in shared]) == ("by ann", ["by eve", "by olga"])
+    assert row["hold"] in chong("tasks").out
+
+
+def test_both_holds_of_a_node_are_told(two: World, chong):
+    """Its drain and its own hold of everything."""
+    two.store.publish_catalogue("node-a", [CatalogueEntry(node="node-a", name="*", module="", hold="by ann")])
+    chong("drain", "node-a", "--as", "eve")
+    held = chong("nodes", "--json").json[0]["hold"]
+    assert held.startswith("by eve since ")
+    assert held.endswith("; also by ann")
+
+
 def test_a_drained_node_is_shown_as_such(two: World, chong):
     """Until its drain is undone; only the node itself is waited for."""
     assert chong("drain", "node-a", "--as", "olga").out.startswith("node node-a: drain requested: by olga since ")
@@ -162,6 +185,7 @@ def test_forgetting_closes_what_waits(two: World, chong):
     assert [node.node for node in two.store.nodes()] == ["node-b"]
     assert "node-a" not in chong("buckets").out
     assert "forgotten" in chong("history", ids[0]).out
+    assert re.search(r"^ *end +never started$", chong("show", ids[0]).out, re.MULTILINE)
     assert chong("forget", "node-a", "--yes").code == 1
 
 

@@ -1,7 +1,7 @@
 """What is wrong with a deployment, from one look at it."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import timedelta, timezone
 
 import pytest
 
@@ -47,6 +47,16 @@ def work(**facts):
 
 def found(seen, configured=None):
     return [(one.kind, one.subject) for one in findings(seen, configured)]
+
+
+def test_moments_are_told_in_utc():
+    """Whatever zone they came in."""
+    since = LONG_AGO.astimezone(timezone(timedelta(hours=2)))
+    commands = (OpenCommands(node="a", commands=1, since=since, task_id=task_id(1)),)
+    seen = survey([node("a"), node("b", **DEAD)], work=(work(node="b", since=since),), commands=commands)
+    told = {one.kind: one.detail for one in findings(seen)}
+    assert "since 2026-03-01 11:00:00Z" in told["orphan"]
+    assert "since 2026-03-01 11:00:00Z" in told["unclaimed"]
 
 
 PAIR = {"a": "0-3", "b": "4-7"}

@@ -41,6 +41,21 @@ def test_the_nearest_word_is_told(catalogue, holds, said):
     assert (found is None) if said is None else found.startswith(said)
 
 
+def test_every_hold_is_told_with_what_releases_it():
+    """What waits starts when all are lifted; a hold of everything is shown with each name, and is one."""
+    everything = CatalogueEntry(node="a", name="mail", module="m", hold="own *")
+    task = queued(name="mail", node="a", bucket=7)
+    found = ShownHolds([everything, own("*")], [shared(SEVEN), shared(MAIL)])
+    holds = found.all_on(task)
+    assert [hold.release.removeprefix("when its reason is gone, ") for hold in holds] == [
+        "on a: chong unhold '*'",
+        "chong unhold --name mail",
+        "chong unhold --bucket 7",
+    ]
+    assert found.on(task) == "; also ".join(hold.text for hold in holds)
+    assert [hold.text for hold in ShownHolds([own("mail"), own("*")], []).all_on(task)] == ["own mail", "own *"]
+
+
 def test_a_task_without_a_key_is_in_no_bucket_that_is_held():
     """It has none."""
     assert ShownHolds([], [shared(SEVEN)]).on(queued(name="mail", node="a")) is None
