@@ -220,8 +220,11 @@ class TaskStore(ABC):
         """
 
     @abstractmethod
-    def leases(self, ids: Iterable[str] | None = None) -> list[Lease]:
-        """The lease rows, all or those of `ids`, by id."""
+    def leases(self, ids: Iterable[str] | None = None, *, whole: bool = False) -> list[Lease]:
+        """The lease rows, all or those of `ids`, by id.
+
+        whole: UnreadableRow for one that cannot be read, whoever hears of such rows.
+        """
 
     @abstractmethod
     def adopt(

@@ -145,9 +145,9 @@ class TaskTables(TableCalls):
 
     # --- leases ------------------------------------------------------------------------------------------
 
-    def leases(self, ids: Iterable[str] | None = None) -> list[Lease]:
+    def leases(self, ids: Iterable[str] | None = None, *, whole: bool = False) -> list[Lease]:
         rows = self._rows_of_now("leases") if ids is None else self._rows_of_now("leases_ids", ids=self._array(ids))
-        return self._readable(self._codec.lease_from_row, rows)
+        return self._readable(self._codec.lease_from_row, rows, whole=whole)
 
     # --- commands ----------------------------------------------------------------------------------------
 

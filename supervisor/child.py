@@ -20,7 +20,12 @@ class Child:
             (os.POSIX_SPAWN_DUP2, listener, LISTENER),
         ]
         self.pid = os.posix_spawn(command[0], command, environment, file_actions=actions, setsid=True)
-        self._pidfd = os.pidfd_open(self.pid)
+        try:
+            self._pidfd = os.pidfd_open(self.pid)
+        except OSError:  # no descriptor is left: nobody would hear of it, nor of its end
+            os.killpg(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+            raise
 
     def has_ended(self) -> bool:
         """Whether it is dead; then it is reaped, too, and what a task module had started beside it is ended."""

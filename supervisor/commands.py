@@ -8,6 +8,9 @@ from chong.store.errors import Refused, StoreError, UnreadableRow
 from chong.store.model import Command, HoldList
 
 CLAIM_SECONDS = 30.0
+PAGE = 100
+PAGES = 20
+"""So many of them in one look, at most."""
 
 
 class CommandPoller:
@@ -43,21 +46,35 @@ class CommandPoller:
 
     def poll(self) -> float:
         """Claim what there is, and look for changed holds; the seconds until the next time."""
+        commands: list[Command] = []
         try:
             # First the holds: a stop that frees a slot lets nothing start that is held by then.
             holds = self._store.changed_holds(self._known())
             if holds is not None:
                 self._on_holds(holds)
-            commands = self._store.claim_commands(
+            self._claim(commands)
+        except (StoreError, Refused) as error:
+            self._on_error(error)
+        else:
+            self._on_success()
+        if commands:  # those of a look that failed half-way, too: nobody else gets them while they are claimed
+            self._on_commands(commands)
+        return self._every
+
+    def _claim(self, commands: list[Command]) -> None:
+        """Page after page before any is handed over.
+
+        Those for runs of which nobody knows yet are handed back, and are the oldest again in the next look: one page
+        would be full of them until the leases have run out.
+        """
+        for _ in range(PAGES):
+            page = self._store.claim_commands(
                 self._node,
                 self._term,
                 lease=timedelta(seconds=CLAIM_SECONDS),
+                limit=PAGE,
                 on_unreadable=self._on_unreadable,
             )
-        except (StoreError, Refused) as error:
-            self._on_error(error)
-            return self._every
-        self._on_success()
-        if commands:
-            self._on_commands(commands)
-        return self._every
+            commands += page
+            if len(page) < PAGE:
+                return

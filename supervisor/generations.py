@@ -98,23 +98,30 @@ class Generations:
 
     def begin(self, *, again: bool = False) -> None:
         """Start a forkserver for new runs; `again` in place of a live one that has died."""
-        number = self._last = max(next_number(self._paths), self._last + 1)
         self._trouble = ""
+        try:
+            number = self._last = max(next_number(self._paths), self._last + 1)
+        except OSError as error:  # no descriptor to look with: which sockets are somebody's is not known
+            self._not_begun(self._last + 1, error)
+            return
         if not again:
             drop_trials(self._paths)
         try:
             child, generation = start_forkserver(self._paths, number, self._settings, self.containment, again=again)
         except OSError as error:
             self._paths.generation_socket(number).unlink(missing_ok=True)
-            self._listener.forkserver_not_understood(number, error)
-            self._trouble = str(error)
-            self._not_come(number)
+            self._not_begun(number, error)
             return
         self._children[number] = child
         self._coming = generation
         self.host(generation)
         patience = self._settings.hello_seconds
         self._loop.later(patience, partial(self._check_hello, generation, patience))
+
+    def _not_begun(self, number: int, error: OSError) -> None:
+        self._listener.forkserver_not_understood(number, error)
+        self._trouble = str(error)
+        self._not_come(number)
 
     def host(self, generation: Generation) -> None:
         self._generations[generation.number] = generation

@@ -3,23 +3,28 @@ forkservers are gone that may hold them.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
+from typing import TypeVar
 
-from chong.store.errors import StoreUnavailable
-from chong.store.model import TaskSnapshot
+from chong.store.errors import StoreUnavailable, UnreadableRow
+from chong.store.model import Lease, TaskSnapshot
 from chong.supervisor.courier import Courier
 from chong.supervisor.forkservers import still_locked
 from chong.supervisor.loop import Loop
 from chong.supervisor.reconcile import Judge, new_event_id
 from chong.supervisor.recover import Inventory, Scene, find_dead
+from chong.supervisor.recurring import Recurring
 from chong.supervisor.watch import Watch
+
+T = TypeVar("T")
 
 
 class Leftovers:
     """Looks every `every` seconds at `ids` until each was renewed by others, is expired, or proven dead and adopted.
 
-    on_lost: told of those that were expired. on_dead: of those that are ours to bury.
+    on_lost: told of those that were expired. on_dead: of those that are ours to bury. trouble: that there is no look,
+    or that a row cannot be read, whose run is looked at again until it can; it belongs to the store's thread.
     """
 
     def __init__(
@@ -33,6 +38,7 @@ class Leftovers:
         every: float,
         on_lost: Callable[[list[TaskSnapshot]], None],
         on_dead: Callable[[Inventory], None],
+        trouble: Recurring,
     ) -> None:
         self._loop = loop
         self._courier = courier
@@ -44,6 +50,9 @@ class Leftovers:
         self._every = every
         self._on_lost = on_lost
         self._on_dead = on_dead
+        self._trouble = trouble
+        self._fault: UnreadableRow | None = None
+        """What could not be read in this look."""
         self._watch = Watch()
         self._event_id = new_event_id()
         self._dead: set[str] = set()
@@ -54,27 +63,68 @@ class Leftovers:
             self._courier.do(self._look)
 
     def _look(self) -> None:
+        """In the store's thread."""
+        self._fault = None
         try:
             self._look_at_forkservers()
-            leases = self._judge.store.leases(self._ids)
-            self._dead |= set(self._watch.observe(leases, time.monotonic()))
-            lost = self._judge.expire(self._dead, self._event_id) if self._dead else []
-        except (StoreUnavailable, OSError):  # or there is no descriptor to look at the locks with
+            self._look_at_leases()
+        except (StoreUnavailable, OSError) as error:  # or there is no descriptor to look at the locks with
             self._watch.forget()
+            self._trouble.again(error)
         else:
-            self._ids = frozenset(lease.task_id for lease in leases).difference(self._dead)
-            self._dead.clear()
-            if lost:
-                self._loop.call(partial(self._on_lost, lost))
+            self._tell_fault()
         self._loop.call(self._look_later)
+
+    def _tell_fault(self) -> None:
+        if self._fault is None:
+            self._trouble.end()
+        else:
+            self._trouble.again(self._fault)
 
     def _look_at_forkservers(self) -> None:
         if self._is_proven or still_locked(self._scene.paths, self._scene.silent):
             return
-        found = find_dead(self._judge.store, self._scene, self._ids)
-        self._is_proven = True
-        self._ids -= {task.id for task in found.dead}
-        self._loop.call(partial(self._on_dead, found))
+        found, unread = self._of_each(self._ids, partial(find_dead, self._judge.store, self._scene))
+        self._is_proven = not unread
+        for each in found:
+            self._ids -= {task.id for task in each.dead}
+            self._loop.call(partial(self._on_dead, each))
+
+    def _look_at_leases(self) -> None:
+        read, unread = self._of_each(self._ids, self._leases)
+        leases = [lease for each in read for lease in each]
+        self._dead |= set(self._watch.observe(leases, time.monotonic()))
+        self._ids = unread | {lease.task_id for lease in leases}.difference(self._dead)
+        if self._dead:
+            self._expire()
+
+    def _leases(self, ids: frozenset[str]) -> list[Lease]:
+        return self._judge.store.leases(ids, whole=True)
+
+    def _expire(self) -> None:
+        done, unread = self._of_each(self._dead, partial(self._judge.expire, event_id=self._event_id))
+        self._dead = set(unread)
+        if lost := [task for each in done for task in each]:
+            self._loop.call(partial(self._on_lost, lost))
+
+    def _of_each(self, ids: Iterable[str], ask: Callable[[frozenset[str]], T]) -> tuple[list[T], frozenset[str]]:
+        """What is asked of all at once, or of one after the other where a row cannot be read; and of whom it cannot.
+
+        A row costs nobody but its own run.
+        """
+        together = frozenset(ids)
+        try:
+            return [ask(together)], frozenset()
+        except UnreadableRow as fault:
+            self._fault = fault
+        answers, unread = [], set()
+        for task_id in sorted(together):
+            try:
+                answers.append(ask(frozenset({task_id})))
+            except UnreadableRow as fault:
+                self._fault = fault
+                unread.add(task_id)
+        return answers, frozenset(unread)
 
     def _look_later(self) -> None:
         if self._ids or self._dead:

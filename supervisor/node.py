@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from datetime import datetime
 from functools import partial
@@ -12,7 +13,7 @@ from setproctitle import setproctitle
 
 from chong.store.buckets import BucketPolicy, format_buckets
 from chong.store.contract import TaskStore
-from chong.store.errors import ChongError, ConfigurationError, Refused, StoreError, StoreUnavailable, UnreadableRow
+from chong.store.errors import Refused, StoreError, StoreUnavailable, UnreadableRow
 from chong.store.model import Action, CatalogueEntry, Command, TaskSnapshot
 from chong.supervisor import events as e
 from chong.supervisor.admission import Admission
@@ -26,6 +27,7 @@ from chong.supervisor.operations import RequestSettled
 from chong.supervisor.outage import Outage
 from chong.supervisor.outbox import Outbox
 from chong.supervisor.processes import Processes
+from chong.supervisor.publication import Publication
 from chong.supervisor.queue import TurnQueue
 from chong.supervisor.recurring import Recurring
 from chong.supervisor.registration import Registration
@@ -36,7 +38,6 @@ from chong.supervisor.submission import Submission
 from chong.supervisor.task_state import TaskState
 from chong.supervisor.tasks import Tasks
 
-PUBLISH_AGAIN = 5.0
 DESYNCED_KEPT = 1000
 
 
@@ -71,9 +72,15 @@ class Node:
         self._queue = queue
         self._log = log
         # These belong to the store's thread.
-        self._publishing = Recurring(log, "catalogue_not_published", "catalogue_published")
         self._checking = Recurring(log, "lease_not_checked", "lease_checked", concerns_many=True)
         self._answering = Recurring(log, "command_not_answered", "command_answered", concerns_many=True)
+        self._publication = Publication(
+            loop,
+            self._do_with_store,
+            self._shown,
+            lambda shown: store.publish_catalogue(self.admission.node, shown),
+            log,
+        )
         self._title = ""
 
     @property
@@ -211,24 +218,17 @@ class Node:
 
     def publish(self) -> None:
         """Show the definitions, and which of them are held or cannot be scheduled."""
-        catalogue = self.intake.catalogue
-        if catalogue is not None:
-            errors = plans_of(catalogue, self.admission)[1]
-            shown = catalogue.entries(self.admission.node, self.gatekeeper.texts(catalogue.tasks), errors)
-            self.courier.do(partial(self._publish, shown))
+        self._publication.renew()
 
-    def _publish(self, entries: list[CatalogueEntry]) -> None:
-        """In the store's thread."""
-        try:
-            self._store.publish_catalogue(self.admission.node, entries)
-        except ConfigurationError:
-            raise  # ends the term: no wait cures it
-        except ChongError as error:
-            self._publishing.again(error)
-            if isinstance(error, StoreUnavailable):
-                self.loop.call(partial(self.loop.later, PUBLISH_AGAIN, self.publish))
-        else:
-            self._publishing.end()
+    def _do_with_store(self, job: Callable[[], None]) -> None:
+        self.courier.do(job)
+
+    def _shown(self) -> list[CatalogueEntry] | None:
+        catalogue = self.intake.catalogue
+        if catalogue is None:
+            return None
+        errors = plans_of(catalogue, self.admission)[1]
+        return catalogue.entries(self.admission.node, self.gatekeeper.texts(catalogue.tasks), errors)
 
     # --- from the store --------------------------------------------------------------------------------------
 

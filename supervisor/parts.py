@@ -1,12 +1,14 @@
 """The parts of a term that have to do with tasks, made and joined."""
 
 from datetime import timedelta
+from functools import partial
 
 import structlog
 
 from chong.store.contract import TaskStore
 from chong.store.model import LeaseGrant
 from chong.supervisor.admission import Admission
+from chong.supervisor.alert_hook import AlertHook
 from chong.supervisor.courier import Courier
 from chong.supervisor.firings import Firings
 from chong.supervisor.gatekeeper import Gatekeeper
@@ -64,7 +66,12 @@ class Parts:
         )
         self.gatekeeper = self.node.gatekeeper = self._make_gatekeeper(settings, term, intake, log)
         self.firings = Firings(loop=loop, store=store, intake=intake, tasks=self.tasks, log=log)
-        self.processes = Processes(loop, settings, term, self.node)
+        self.hook = AlertHook(
+            settings.alert_command,
+            on_failure=lambda why: loop.call(partial(log.error, "alert_command_failed", why=why)),
+        )
+        # Before the first reaper: a call of the command is a child that somebody waits for.
+        self.processes = Processes(loop, settings, term, self.node, awaited_elsewhere=lambda: self.hook.pids)
         self.courier = Courier(
             loop, store, term, self.outbox, self.node, self.node.outage, num_buckets=self._num_buckets
         )
@@ -73,7 +80,7 @@ class Parts:
         self.tasks.processes = self.node.processes = self.processes
         self.node.courier = intake.courier = self.firings.courier = self.courier
         self.tickers = Tickers(
-            settings, store, term, loop, self.node, self.tasks, self.processes, self.shared_holds, log
+            settings, store, term, loop, self.node, self.tasks, self.processes, self.shared_holds, self.hook, log
         )
 
     def _num_buckets(self) -> int:

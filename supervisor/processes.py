@@ -42,9 +42,20 @@ FRAMES_UNSTORED = 1000
 
 
 class Processes:
-    """Every worker of the node; `generations` are the forkservers that hold them."""
+    """Every worker of the node; `generations` are the forkservers that hold them.
 
-    def __init__(self, loop: Loop, settings: Settings, term: str, listener: Listener) -> None:
+    awaited_elsewhere: children of this process whose exit status somebody else is to read.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        settings: Settings,
+        term: str,
+        listener: Listener,
+        *,
+        awaited_elsewhere: Callable[[], set[int]],
+    ) -> None:
         self._loop = loop
         self._paths = settings.paths
         self.logs = RunLogs(settings.paths)
@@ -52,8 +63,7 @@ class Processes:
         self.generations = Generations(loop, settings, term, self, listener)
         self._containment = Containment()
         self._has_adopted = False
-        self.awaited_elsewhere: Callable[[], set[int]] = set
-        """Children of this process whose exit status somebody else is to read."""
+        self._awaited_elsewhere = awaited_elsewhere
         self._asked: dict[str, Generation] = {}
         self._channels: dict[str, RunChannel] = {}
         self._homes: dict[str, Generation] = {}
@@ -159,7 +169,7 @@ class Processes:
             time.sleep(LEFT_POLL)
 
     def _known_pids(self) -> set[int]:
-        return {channel.pid for channel in self._channels.values()} | self.generations.pids | self.awaited_elsewhere()
+        return {channel.pid for channel in self._channels.values()} | self.generations.pids | self._awaited_elsewhere()
 
     def _reap(self) -> None:
         """Workers of whom we never heard, and strays: nobody else is there to do it, from now on."""

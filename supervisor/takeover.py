@@ -17,6 +17,7 @@ from chong.supervisor.node import Node
 from chong.supervisor.paths import Paths
 from chong.supervisor.reconcile import Judge
 from chong.supervisor.recover import Inventory, Scene
+from chong.supervisor.recurring import Recurring
 from chong.supervisor.remains import Remains, read_remains
 from chong.supervisor.task_state import Phase, TaskState
 from chong.supervisor.verdict import ORPHANED, ProcessEnd
@@ -67,7 +68,9 @@ class Takeover:
                 node.tasks.keep_state(task.id, text)
             self._bury(node, task)
 
-    def judge_later(self, inventory: Inventory, scene: Scene, judge: Judge, node: Node, *, every: float) -> None:
+    def judge_later(
+        self, inventory: Inventory, scene: Scene, judge: Judge, node: Node, *, every: float, trouble: Recurring
+    ) -> None:
         """Watch the leases of the doubtful ones in the background, and the forkservers that may still hold them."""
         Leftovers(
             node.loop,
@@ -78,6 +81,7 @@ class Takeover:
             every=every,
             on_lost=node.judged_lost,
             on_dead=partial(self.bury, node=node),
+            trouble=trouble,
         ).begin()
 
     def _go_on(self, node: Node, task: TaskSnapshot, used: float) -> None:

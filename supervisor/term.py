@@ -122,8 +122,14 @@ class Term:
             self._parts.courier.do(partial(self._contact, scene))
             self._met.result()
         except BaseException:
+            self._unpin()
             self._end()
             raise
+
+    def _unpin(self) -> None:
+        """A first start that is refused leaves no name behind: its cure may be another one."""
+        if self._has_pinned:
+            self._settings.paths.identity.unlink(missing_ok=True)
 
     def _contain(self) -> None:
         found = self._containment = contain(self._settings.cgroup, f"chong-{self._settings.node}-{self._node_id[:8]}")
@@ -142,7 +148,13 @@ class Term:
         """Before and without any contact with the store: what is stuck must not live on for want of it."""
         if scene.silent:
             settings = self._settings
-            silent = SilentForkservers(settings.paths, scene.silent, settings.hold + settings.ladder, self._tell_stuck)
+            silent = SilentForkservers(
+                settings.paths,
+                scene.silent,
+                settings.hold + settings.ladder,
+                on_stuck=self._tell_stuck,
+                trouble=Recurring(self._log, "forkservers_not_looked_at", "forkservers_looked_at", grave=True),
+            )
             watching = Ticker("chong-silent", silent.look, on_fault=self.loop.fail)
             self._close_in_time(watching.close)
             watching.start()
@@ -203,9 +215,8 @@ class Term:
         for rival in inventory.rivals:
             shared = format_buckets(rival.buckets)
             self._log.error("buckets_declared_twice", by=rival.node, buckets=shared, is_live=rival.is_live)
-        judge = Judge(self._store, self.name)
-        self._takeover.judge_later(inventory, scene, judge, self.node, every=min(1.0, self._settings.renewal))
-        self._last.callback(self.tickers.hook.close)
+        self._judge_later(inventory, scene)
+        self._last.callback(self._parts.hook.close)
         for ticker in self.tickers.all:
             self._close_in_time(ticker.close)
             ticker.start()
@@ -213,11 +224,20 @@ class Term:
         self._has_met = True
         self._meet(None)
 
+    def _judge_later(self, inventory: Inventory, scene: Scene) -> None:
+        self._takeover.judge_later(
+            inventory,
+            scene,
+            Judge(self._store, self.name),
+            self.node,
+            every=min(1.0, self._settings.renewal),
+            trouble=Recurring(self._log, "leftovers_not_judged", "leftovers_judged"),
+        )
+
     def _meet(self, error: BaseException | None) -> None:
         """Let `begin` go on; an error that comes after it ends the main loop."""
-        if self._has_pinned and isinstance(error, ConfigurationError):
-            # A first start that is refused: its cure may be another name.
-            self._settings.paths.identity.unlink(missing_ok=True)
+        if isinstance(error, ConfigurationError):
+            self._unpin()
         if self._met.done():
             if error is not None:
                 raise error

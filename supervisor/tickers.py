@@ -50,6 +50,7 @@ class Tickers:
         tasks: Tasks,
         processes: Processes,
         shared_holds: SharedHolds,
+        hook: AlertHook,
         log: structlog.typing.FilteringBoundLogger,
     ) -> None:
         self._settings = settings
@@ -60,12 +61,10 @@ class Tickers:
         self._log = log
         self.keeper = self._lease_keeper(tasks)
         self.bounds = self._log_bounds(processes)
-        self.hook = AlertHook(settings.alert_command, on_failure=lambda why: self._say("alert_command_failed", why=why))
-        processes.awaited_elsewhere = lambda: self.hook.pids
         poller = self._command_poller(shared_holds)
         acts = (
             ("chong-leases", self.keeper.renew),
-            *(() if settings.only_one_task else self._looks()),
+            *(() if settings.only_one_task else self._looks(hook)),
             ("chong-sampler", self._sampler(tasks).sample),
             *self._retentions(),
         )
@@ -129,7 +128,7 @@ class Tickers:
             on_trouble=lambda path, error: self._say("log_not_bounded", path=str(path), error=str(error)),
         )
 
-    def _looks(self) -> list[tuple[str, Act]]:
+    def _looks(self, hook: AlertHook) -> list[tuple[str, Act]]:
         """For what is wrong with the deployment, and the calls of the operator's command that come of them."""
         settings, log = self._settings, self._log
         monitor = Monitor(
@@ -138,10 +137,10 @@ class Tickers:
             every=settings.alert_seconds,
             orphan_after=settings.orphan_after,
             configured=settings.configured,
-            on_changes=partial(tell_alerts, node=settings.node, hook=self.hook, loop=self._loop, log=log),
+            on_changes=partial(tell_alerts, node=settings.node, hook=hook, loop=self._loop, log=log),
             trouble=Recurring(log, "check_failed", "check_back"),
         )
-        return [("chong-monitor", monitor.look), ("chong-alerts", self.hook.turn)]
+        return [("chong-monitor", monitor.look), ("chong-alerts", hook.turn)]
 
     def _retentions(self) -> list[tuple[str, Act]]:
         log = self._log

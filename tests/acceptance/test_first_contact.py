@@ -51,16 +51,24 @@ def test_a_start_that_fails_leaves_what_runs_to_the_next_one(place: Supervised, 
     assert (task.status, task.forced, task.attempt) == (S.STOPPED, False, 1)
 
 
-def test_a_first_start_that_is_refused_leaves_no_name_behind(place: Supervised):
+@pytest.mark.parametrize(
+    ("change", "code", "said"),
+    [
+        (REFUSED["a namesake"][0], 2, "give this one another --node"),
+        ("UPDATE terms SET started_at = 'noon'", 1, "column started_at: expected a time"),
+    ],
+    ids=["a namesake", "a row that cannot be read"],
+)
+def test_a_first_start_that_is_refused_leaves_no_name_behind(place: Supervised, change, code, said):
     """So its advice can be followed: the same state directory starts under another name."""
     database = place.elsewhere()
     node = place.start("--db", str(database))
     node.kill()
-    tamper(node, REFUSED["a namesake"][0])
+    tamper(node, change)
     node.paths.identity.unlink()
     node.start("--db", str(database), wait=False)
-    assert node.supervisor.wait(20) == 2
-    assert "give this one another --node" in node.log().splitlines()[-1]
+    assert node.supervisor.wait(20) == code
+    assert said in node.log().splitlines()[-1]
     assert not node.paths.identity.exists()
     node.start("--db", str(database), "--node", "node-b")
     assert node.terminate() == 0

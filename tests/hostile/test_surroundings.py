@@ -2,11 +2,13 @@
 
 import json
 import os
+import resource
 import shutil
 import signal
 import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -190,6 +192,28 @@ def test_few_descriptors_delay_starts_and_no_renewal(place: Supervised):
         ids = [node.submit("span", seconds=0.3) for _ in range(60)]
         assert {task.status for task in node.ends_of(ids, limit=90)} == {S.SUCCEEDED}
     assert node.events("main_loop_failed") == []
+
+
+def test_without_any_descriptor_it_renews_and_says_what_it_cannot_do(place: Supervised):
+    """After a reload, so it reaps, too; its forkserver dies, and comes again when there are descriptors."""
+    node = start(place)
+    held = node.begun("until", path=str(node.root / "open"))
+    assert node.cli("reload").code == 0
+    pid = node.supervisor.pid
+    limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    with Witness(node, RENEWAL) as witness:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+        os.kill(node.forkserver(), signal.SIGKILL)
+        wait_until(lambda: node.events("forkserver_not_understood"), "the word on what it cannot start")
+        seen = witness.renewals
+        wait_until(lambda: witness.renewals > seen + 5, "renewals")
+        (node.root / "open").touch()
+        assert node.end_of(held).status is S.SUCCEEDED
+        with ThreadPoolExecutor(1) as caller:
+            asked = caller.submit(node.submit, "noop")
+            wait_until(lambda: witness.renewals > seen + 8, "renewals")
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+            assert node.end_of(asked.result()).status is S.SUCCEEDED
 
 
 def moved(log: Path) -> set[str]:

@@ -2,14 +2,13 @@
 
 import json
 import os
-import resource
 import shlex
 import sys
 import time
-from contextlib import contextmanager
 
 import pytest
-from node_bench import children, descriptors, is_alive, wait_until
+from no_descriptors import no_descriptors
+from node_bench import InProcess, children, descriptors, is_alive, wait_until
 
 from chong.supervisor import alert_hook
 from chong.supervisor.adopted import reap_adopted
@@ -36,17 +35,6 @@ def world(tmp_path):
     for hook in made:
         hook.close()
     assert children() - before == set()
-
-
-@contextmanager
-def no_descriptors():
-    """There is none left to open anything with."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def drained(hook):
@@ -79,6 +67,24 @@ def test_a_reaper_beside_it_takes_no_exit_status(world):
     while hook.turn() != alert_hook.IDLE_SECONDS:
         reap_adopted(hook.pids)
     assert failures == ["exit 1"] * 20
+
+
+def test_a_node_s_reaper_leaves_a_call_to_the_one_that_waits_for_it(bench: InProcess):
+    """A reload lets a forkserver go, and from then on the node reaps what nobody knows."""
+    node = bench.start(alert_command="/bin/false", only_one_task=True)  # so nobody else turns the hook
+    hook = node.controller._term._parts.hook
+    hook.put(MESSAGE)
+    hook.turn()
+    (pid,) = hook.pids
+    wait_until(lambda: not is_alive(pid), "the end of the call")
+    node.controller.reload()
+    nobodys = os.posix_spawn("/bin/true", ["true"], {}, setsid=True)
+    wait_until(lambda: nobodys not in children(), "a reaper's look")
+    assert pid in children()
+    failures = []
+    hook._on_failure = failures.append
+    hook.turn()
+    assert failures == ["exit 1"]
 
 
 def test_a_process_that_somebody_else_has_reaped_is_told_and_costs_no_more(world):

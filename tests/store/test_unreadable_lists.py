@@ -128,6 +128,16 @@ def test_one_row_costs_no_other(damaged: Damaged, what: str):
         look(damaged.strict)
 
 
+def test_who_wants_all_leases_hears_of_each_that_cannot_be_read(damaged: Damaged):
+    """Whoever else is told of it: a lease that is not there says that nobody holds the run."""
+    populate(damaged.store)
+    damaged.execute(f"UPDATE leases SET until = {damaged.never} WHERE task_id = '{task_id(1)}'")
+    with pytest.raises(UnreadableRow, match="store: leases "):
+        damaged.store.leases([task_id(1), task_id(2)], whole=True)
+    assert damaged.told == []
+    assert [lease.task_id for lease in damaged.store.leases([task_id(2)], whole=True)] == [task_id(2)]
+
+
 @pytest.mark.parametrize("damaged", ["postgresql"], indirect=True)
 def test_a_time_to_live_beyond_what_the_server_can_count_costs_no_look(damaged: Damaged):
     """Of a lease, a node and a claim: all others are seen, claimed and judged as ever."""

@@ -45,7 +45,7 @@ def test_a_flood_of_what_has_to_be_stored_is_junk(loop, tmp_path, monkeypatch):
     ours, worker = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     channel = RunChannel("run.1", os.getpid(), ours.detach(), os.pidfd_open(os.getpid()))
     listener = Listener()
-    inner = Processes(loop, Settings(state_dir=tmp_path), "term", listener)
+    inner = Processes(loop, Settings(state_dir=tmp_path), "term", listener, awaited_elsewhere=set)
     for number in range(1, 50):
         worker.send(b'{"kind":"stopping","n":%d,"at":1,"answer":[1,1]}' % number)
     assert [inner._read_frames(channel) for _ in range(4)] == [True, True, True, False]
@@ -60,7 +60,7 @@ def test_a_forkserver_that_cannot_be_started_leaves_no_socket(loop, tmp_path, mo
     settings, listener = Settings(state_dir=tmp_path), Listener()
     settings.make_directories()
     monkeypatch.setattr(forkservers.sys, "executable", str(tmp_path / "missing"))
-    inner = Processes(loop, settings, "term", listener)
+    inner = Processes(loop, settings, "term", listener, awaited_elsewhere=set)
     for _ in range(3):
         inner.generations.begin()
     assert [type(each) for each in listener.trouble] == [FileNotFoundError, float] * 3
