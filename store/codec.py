@@ -57,6 +57,7 @@ _WRITTEN = tuple(field.name for field in fields(TaskSnapshot) if field.name not 
 _NODE_REST: dict[str, Any] = {
     "ttl": timedelta(0),
     "limits": {},
+    "machine_id": "",
     "pid": 0,
     "generation": 0,
     **dict.fromkeys(("started_at", "seen_at", "ended_at", "holds_seen", "clock_ahead")),

@@ -53,7 +53,7 @@ class NodeRules(Rules):
 
     def test_a_registered_node_is_live(self, store: TaskStore, clock: SetClock) -> None:
         """It comes back as it declared itself, seen now."""
-        node = node_record(limits={"node": 8, "名": None}, generation=3)
+        node = node_record(limits={"node": 8, "名": None}, generation=3, machine_id="0123456789abcdef" * 2)
         store.register_term(term_record(), node)
         assert [replace(node, seen_at=clock.now, is_live=True)] == store.nodes()
 
@@ -95,6 +95,13 @@ class NodeRules(Rules):
         store.register_term(term_record(LATER_TERM), node_record(LATER_TERM))
         store.end_term(TERM)
         assert [(node.ended_at, node.is_live) for node in store.nodes()] == [(None, True)]
+
+    @pytest.mark.parametrize("later", ["f" * 32, ""])
+    def test_what_the_newest_term_says_of_its_machine_counts(self, store: TaskStore, later: str) -> None:
+        """A node may have moved, to a machine without an id, too."""
+        store.register_term(term_record(), node_record(machine_id="0" * 32))
+        store.register_term(term_record(LATER_TERM), node_record(LATER_TERM, machine_id=later))
+        assert [node.machine_id for node in store.nodes()] == [later]
 
     def test_terms_are_listed_newest_first(self, store: TaskStore) -> None:
         """Each with what would prove its death."""

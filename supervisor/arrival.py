@@ -9,7 +9,7 @@ import structlog
 
 from chong.store.model import NodeRecord, TermRecord
 from chong.supervisor.forkservers import attach_all, locked_generations
-from chong.supervisor.machine import boot_id, host_name
+from chong.supervisor.machine import boot_id, host_name, machine_id
 from chong.supervisor.processes import Processes
 from chong.supervisor.recover import Scene
 from chong.supervisor.settings import Settings
@@ -33,6 +33,7 @@ def node_record(settings: Settings, term: TermRecord, containment: str) -> NodeR
         node_id=term.node_id,
         term=term.term,
         host=host_name(),
+        machine_id=machine_id(),
         boot_id=term.boot_id,
         pid=os.getpid(),
         version=version("chong"),

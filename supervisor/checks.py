@@ -20,6 +20,7 @@ from chong.supervisor.advice import ADVICE, Kind, to_close, to_release, to_relea
 from chong.supervisor.coverage import Owners, dropped_of, owners_of
 from chong.supervisor.holds import EVERYTHING
 from chong.supervisor.oneline import counted
+from chong.supervisor.same_machine import one_of_each_machine
 from chong.supervisor.share import ConfiguredBuckets, Share
 from chong.supervisor.shown_holds import ShownHolds
 
@@ -289,11 +290,9 @@ def _sqlite(scope: Scope) -> Iterator[Finding]:
     survey = scope.survey
     if survey.engine != "sqlite":
         return
-    hosts = {node.boot_id: node.host for node in scope.live}
+    hosts = [node.host for node in one_of_each_machine(scope.live)]
     if len(hosts) > 1:
-        yield Finding(
-            Kind.HOSTS, "store", f"nodes of several machines use one SQLite file: {few(list(hosts.values()))}"
-        )
+        yield Finding(Kind.HOSTS, "store", f"nodes of several machines use one SQLite file: {few(hosts)}")
     if _numbers(survey.engine_version) < WAL_FIXED:
         yield Finding(
             Kind.LIBRARY, f"SQLite {survey.engine_version}", "two connections may spoil a log that both reset"

@@ -163,7 +163,8 @@ CREATE TABLE IF NOT EXISTS nodes (
     seen_at INTEGER NOT NULL,
     ended_at INTEGER,
     holds_seen INTEGER,
-    clock_ahead INTEGER
+    clock_ahead INTEGER,
+    machine_id TEXT NOT NULL DEFAULT ''
 );
 
 CREATE TABLE IF NOT EXISTS node_buckets (

@@ -77,8 +77,8 @@ class World:
         now = datetime.now(UTC)
         record = TermRecord(term=term, node=node, node_id="n", boot_id="b", lock_inode=1, started_at=now)
         said = NodeRecord(
-            node=node, node_id="n", term=term, host="host-1", boot_id="b", pid=7, version="0.1.0",
-            ttl=timedelta(seconds=ttl), started_at=now,
+            node=node, node_id="n", term=term, host="host-1", machine_id="m" * 32, boot_id="b", pid=7,
+            version="0.1.0", ttl=timedelta(seconds=ttl), started_at=now,
         )  # fmt: skip
         self.store.register_term(record, said)
         self.store.declare_buckets(node, buckets)

@@ -120,6 +120,7 @@ def test_nodes_tells_who_is_alive(partition: World, chong):
     assert [rows[node]["is_live"] for node in ("node-a", "node-b", "node-c")] == [True, False, True]
     assert set(rows["node-a"]) == set(NodeRecord.__dataclass_fields__) | {"buckets", "hold"}
     assert rows["node-b"]["buckets"] == [0, 1, 2, 3]
+    assert {(row["host"], row["machine_id"], row["boot_id"]) for row in rows.values()} == {("host-1", "m" * 32, "b")}
     text = chong("nodes").out
     assert "silent" in text
     assert "3-62" in text

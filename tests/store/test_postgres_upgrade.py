@@ -32,12 +32,22 @@ VALUES ('rebucket-1', '2026-03-01 12:00:00+00', 'olga', 'more nodes', 32, 64, 10
 S = Status
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 QUEUED, RUNS, DEAD, FROZEN, SUCCEEDED, FAILED = map(task_id, range(1, 7))
+SCHEMA_6_REGISTERS = """
+INSERT INTO nodes
+    (node, node_id, term, host, boot_id, pid, version, ttl, limits, containment, generation, started_at, seen_at)
+VALUES ('node-c', 'node-c-id', 'node-c.1', 'host', 'boot', 1, '0.1', '30 s', '{}', '', 0, now(), now())
+"""
 SCHEMA_5_RENEWS = """
 UPDATE leases SET until = clock_timestamp() + ttl, renewals = renewals + 1 WHERE term = 'node-a.1'
 """
 
 
-@pytest.fixture(params=[4, 5])
+def left(version: int) -> tuple[int, int]:
+    """The schema of tables as code that knew this one has left them, and the oldest code that may use them."""
+    return version, NEEDED if version >= NEEDED else 1
+
+
+@pytest.fixture(params=[4, 5, 6])
 def version(request: pytest.FixtureRequest) -> int:
     """The schema that the older code knew."""
     return int(request.param)
@@ -54,7 +64,7 @@ def older(databases: Databases, version: int) -> Iterator[str]:
         connection.execute(ROWS.encode())
         if version > min(STEPS):
             connection.execute(REBUCKETED.encode())
-        connection.execute("UPDATE deployment SET schema_version = %s", (version,))
+        connection.execute("UPDATE deployment SET schema_version = %s, oldest_code = %s", left(version))
     yield databases.of(name)
     databases.drop(name)
 
@@ -82,14 +92,14 @@ def test_who_only_looks_waits_for_the_upgrade(older: str, version: int):
     """In one line; and the tables stay as they are."""
     with pytest.raises(TablesOutdated, match=f"has schema {version}, this code needs {SCHEMA_VERSION}: run `chong mig"):
         PostgresTaskStore(older, create=False)
-    assert versions(older) == (version, 1)
+    assert versions(older) == left(version)
 
 
 def test_a_check_of_a_supervisor_says_that_the_tables_are_to_be_upgraded(older: str, version: int, tmp_path: Path):
     """And leaves them as they are."""
     settings = Settings(node="node-a", state_dir=tmp_path / "state")
     assert ", store to be upgraded; " in preflight(settings, older)
-    assert versions(older) == (version, 1)
+    assert versions(older) == left(version)
 
 
 def test_every_task_is_read_as_it_was_written(store: PostgresTaskStore):
@@ -113,9 +123,9 @@ def test_every_task_is_read_as_it_was_written(store: PostgresTaskStore):
 
 def test_what_the_nodes_have_said_is_read(store: PostgresTaskStore, version: int):
     """Nodes, terms, buckets, definitions, holds, firings, alerts, and changes of the number of buckets."""
-    assert [(node.node, node.term, node.is_live) for node in store.nodes()] == [
-        (NODE, TERM, True),
-        ("node-b", "node-b.1", False),
+    assert [(node.node, node.term, node.is_live, node.machine_id) for node in store.nodes()] == [
+        (NODE, TERM, True, ""),
+        ("node-b", "node-b.1", False, ""),
     ]
     assert [term.term for term in store.terms(NODE)] == [TERM]
     assert [(claim.bucket, claim.node) for claim in store.declarations()] == [(1, NODE), (2, "node-b")]
@@ -154,6 +164,14 @@ def test_a_supervisor_of_before_that_goes_on_keeps_its_leases(store: PostgresTas
         FROZEN: (False, 3),
     }
     assert store.expire([RUNS, FROZEN], "judge-1", actor="judge") == []
+
+
+def test_a_node_of_before_registers_beside_others(store: PostgresTaskStore, older: str):
+    """It tells no machine, and keeps nobody from telling one."""
+    execute(older, SCHEMA_6_REGISTERS)
+    store.register_term(term_record(), node_record(machine_id="m"))
+    assert {node.node: node.machine_id for node in store.nodes()} == {NODE: "m", "node-b": "", "node-c": ""}
+    assert versions(older) == (SCHEMA_VERSION, NEEDED)
 
 
 def test_the_next_term_takes_over_what_was_running(store: PostgresTaskStore):

@@ -27,6 +27,12 @@ from chong.store.specimens import (
 )
 from chong.store.sqlite import SqliteTaskStore
 
+SCHEMA_6_REGISTERS = """
+INSERT INTO nodes
+    (node, node_id, term, host, boot_id, pid, version, ttl, limits, containment, generation, started_at, seen_at)
+VALUES ('old', 'old-id', 'old.1', 'host', 'boot', 1, '0.1', 30000000, '{}', '', 0, 0, 0)
+"""
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -93,8 +99,8 @@ class TestFile:
     def test_a_schema_that_is_too_new_is_refused(self, path):
         """It says which code is needed."""
         SqliteTaskStore(path).close()
-        changed(path, "UPDATE deployment SET oldest_code = 7, schema_version = 9")
-        with pytest.raises(ConfigurationError, match="schema 9, for code that knows schema 7 or newer"):
+        changed(path, "UPDATE deployment SET oldest_code = 8, schema_version = 9")
+        with pytest.raises(ConfigurationError, match="schema 9, for code that knows schema 8 or newer"):
             SqliteTaskStore(path)
 
     def test_a_newer_schema_that_still_admits_this_code_is_used(self, path):
@@ -122,6 +128,7 @@ class TestFile:
             "DROP TABLE holds",
             "ALTER TABLE nodes DROP COLUMN clock_ahead",
             "ALTER TABLE commands DROP COLUMN stored_at",
+            "ALTER TABLE nodes DROP COLUMN machine_id",
             "DROP TABLE alerts",
             "DROP TABLE rebucketings",
             "DROP INDEX firings_by_claim",
@@ -131,8 +138,10 @@ class TestFile:
             with SqliteTaskStore(path, create=False) as store:
                 assert read(store, run).version == run.version
                 assert store.commands(run.id) == [request(1, run)]
-                store.register_term(term_record(), node_record(containment="cgroup"))
-                assert [(node.containment, node.ended_at) for node in store.nodes()] == [("cgroup", None)]
+                store.register_term(term_record(), node_record(containment="cgroup", machine_id="m"))
+                assert [(node.containment, node.machine_id, node.ended_at) for node in store.nodes()] == [
+                    ("cgroup", "m", None)
+                ]
                 store.report_clock(TERM, timedelta(seconds=1))
                 store.report_findings([Finding("clock", NODE, "")], quiet=timedelta(days=1), event_id="1")
                 assert [alert.subject for alert in store.alerts()] == [NODE]
@@ -140,6 +149,19 @@ class TestFile:
                 store.place_hold(SharedHold(scope=HoldScope.NAME, target="mail", by="olga"))
                 assert [hold.by for hold in store.holds().holds] == ["olga"]
                 assert store.rebucketings() == []
+
+    @pytest.mark.parametrize("tables", ["new", "upgraded"])
+    def test_code_that_tells_no_machine_goes_on_in_the_tables_of_code_that_does(self, path, tables):
+        """As code of schema 6 registers and looks; its machine is unknown."""
+        SqliteTaskStore(path).close()
+        if tables == "upgraded":
+            to_6 = "UPDATE deployment SET schema_version = 6"
+            changed(path, "ALTER TABLE nodes DROP COLUMN machine_id", to_6)
+            SqliteTaskStore(path).close()
+        changed(path, SCHEMA_6_REGISTERS)
+        with SqliteTaskStore(path) as store:
+            assert store.deployment().oldest_code == 1
+            assert [(node.node, node.boot_id, node.machine_id) for node in store.nodes()] == [("old", "boot", "")]
 
     def test_a_write_takes_its_time_when_the_others_are_done(self, tmp_path):
         """Who registers while it waits is live by it: it takes its time when nobody else can write any more."""

@@ -358,6 +358,19 @@ def test_a_number_of_buckets_that_is_none_is_an_error(tmp_path):
                 look()
 
 
+def test_a_machine_that_cannot_be_told_hides_no_node(tmp_path):
+    """It counts as unknown, as the machine of a node whose code does not tell it."""
+    told: list[UnreadableRow] = []
+    with (
+        SqliteTaskStore(tmp_path / "chong.db", on_unreadable=told.append) as store,
+        closing(sqlite3.connect(tmp_path / "chong.db", isolation_level=None)) as other,
+    ):
+        populate(store)
+        other.execute("UPDATE nodes SET machine_id = x'ff'")
+        assert [node.machine_id for node in store.nodes()] == ["", ""]
+    assert [(fault.table, fault.column) for fault in told] == [("nodes", "machine_id")] * 2
+
+
 def test_a_node_that_nobody_can_name_is_an_error(tmp_path):
     """To go without it could let two of one name live."""
     with (

@@ -327,12 +327,21 @@ def test_a_sqlite_that_may_spoil_its_log_is_named(version, is_told):
 
 
 def test_two_machines_on_one_sqlite_file_are_told():
-    """By the boot id: containers of one machine have several host names."""
+    """Not by the host name: containers of one machine have several."""
     seen = survey([node("a"), node("b", host="other")], engine="sqlite", engine_version="3.52.0")
     assert found(seen) == []
     other = replace(seen, nodes=(seen.nodes[0], replace(seen.nodes[1], boot_id="else")))
     assert found(other) == [("hosts", "store")]
     assert found(replace(other, engine="postgresql")) == []
+
+
+def test_a_machine_that_was_booted_between_the_starts_of_its_nodes_is_one():
+    """By its machine id, as long as nobody of before the boot is seen after it."""
+    before = node("a", boot_id="first", machine_id="m", started_at=LONG_AGO)
+    seen = survey([before, node("b", boot_id="second", machine_id="m")], engine="sqlite", engine_version="3.52.0")
+    assert found(seen) == []
+    for facts in ({"machine_id": "n"}, {"machine_id": ""}, {"seen_at": START + timedelta(seconds=1)}):
+        assert found(replace(seen, nodes=(replace(before, **facts), seen.nodes[1]))) == [("hosts", "store")]
 
 
 def test_subjects_and_details_are_bounded():

@@ -7,15 +7,16 @@ VALUES (:term, :node, :node_id, :boot_id, :lock_inode, :started_at) ON CONFLICT 
 
 -- name: register_term_node
 -- Its node, seen now.
-INSERT INTO nodes
-    (node, node_id, term, host, boot_id, pid, version, ttl, limits, containment, generation, started_at, seen_at)
-VALUES (
-    :node, :node_id, :term, :host, :boot_id, :pid, :version, :ttl::interval, :limits::json, :containment, :generation,
-    :started_at::timestamptz, {now}
+INSERT INTO nodes (
+    node, node_id, term, host, machine_id, boot_id, pid, version, ttl, limits, containment, generation, started_at,
+    seen_at
+) VALUES (
+    :node, :node_id, :term, :host, :machine_id, :boot_id, :pid, :version, :ttl::interval, :limits::json, :containment,
+    :generation, :started_at::timestamptz, {now}
 )
 ON CONFLICT (node) DO UPDATE SET
-    node_id = excluded.node_id, term = excluded.term, host = excluded.host, boot_id = excluded.boot_id,
-    pid = excluded.pid, version = excluded.version, ttl = excluded.ttl, limits = excluded.limits,
+    node_id = excluded.node_id, term = excluded.term, host = excluded.host, machine_id = excluded.machine_id,
+    boot_id = excluded.boot_id, pid = excluded.pid, version = excluded.version, ttl = excluded.ttl, limits = excluded.limits,
     containment = excluded.containment, generation = excluded.generation, started_at = excluded.started_at,
     seen_at = excluded.seen_at, ended_at = NULL, clock_ahead = NULL,
     holds_seen = CASE WHEN nodes.term = excluded.term THEN nodes.holds_seen END
@@ -49,8 +50,8 @@ interval '1000 years'
 -- name: nodes
 -- Every node.
 SELECT
-    node, node_id, term, host, boot_id, pid, version, ttl, limits, containment, generation, started_at, seen_at,
-    ended_at, holds_seen, clock_ahead,
+    node, node_id, term, host, machine_id, boot_id, pid, version, ttl, limits, containment, generation, started_at,
+    seen_at, ended_at, holds_seen, clock_ahead,
     {live} AS is_live
 FROM nodes ORDER BY node
 
