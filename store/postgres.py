@@ -71,6 +71,7 @@ class PostgresTaskStore(TableStore):
         self._dialect = SERVER_CLOCK if clock is None else dialect(":now::timestamptz")
         super().__init__(self._dialect, on_unreadable)
         self._create = create
+        self._deadline = deadline
         self._bells: list[Bell] = []
         self._parts = parts = parsed(address)
         known = Acquaintance()
@@ -214,7 +215,7 @@ class PostgresTaskStore(TableStore):
             raise Refused(f"no task {command.task_id}: nothing to {command.action}")
 
     def bell(self, node: str) -> Bell:
-        made = Bell(self._parts, node)
+        made = Bell(self._parts, node, deadline=self._deadline)
         self._bells.append(made)
         return made
 
