@@ -23,6 +23,7 @@ from chong.store.columns import (
 from chong.store.contract import OnUnreadable
 from chong.store.deployment import sole_row
 from chong.store.errors import UnreadableRow
+from chong.store.ids import is_id
 from chong.store.model import (
     Beat,
     BucketDeclaration,
@@ -231,6 +232,8 @@ class Codec:
         """The rows that can be stored, and what is wrong with the last one that cannot."""
         rows, refused = [], None
         for beat in beats:
+            if not is_id(beat.task_id):
+                continue
             try:
                 rows.append(self._beat_to_columns(beat, term))
             except (TypeError, ValueError) as error:
@@ -276,6 +279,11 @@ class Codec:
 def as_json_text(row: Row) -> str:
     """A row as it stands, for people and later versions; what JSON has no word for is written as Python shows it."""
     return json.dumps({name: row[name] for name in row.keys()}, default=repr, sort_keys=True)  # noqa: SIM118 - no dict
+
+
+def judged_from_row(row: Row) -> tuple[str, int, Status]:
+    """Of a run that is to end by its lease: its id, its version and its state."""
+    return row["id"], _value("tasks", row, "version", number_from_column), status_from_row(row)
 
 
 def status_from_row(row: Row) -> Status:

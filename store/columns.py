@@ -3,7 +3,6 @@ own form.
 """
 
 import json
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,6 +21,8 @@ from chong.store.states import Status
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_BOUND = 2**63
+"""What every number stays below, on either side: others cannot be added up, nor written as a fraction."""
 
 # One encoder for all calls: json.dumps with options builds a new one each time. NaN is refused because it is no JSON:
 # a store with a JSON type would not take it.
@@ -99,15 +100,20 @@ def _object_from_json(text: str) -> dict[str, Any]:
 def _limits_from_json(text: str) -> dict[str, int | None]:
     limits = _object_from_json(text)
     for limit in limits.values():
-        _check(limit, int)
+        _check(_quantity(limit), int)
     return limits
 
 
 def _quantity(value: Any) -> Any:
-    """A number of any kind, or None; TypeError or ValueError for all else, and for what nobody can calculate with."""
-    _check(value, int | float)
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError("no finite number")
+    """A number, or None; TypeError or ValueError for all else, and for what nobody can calculate with."""
+    return None if value is None else _known_quantity(value)
+
+
+def _known_quantity(value: Any) -> Any:
+    if type(value) not in (int, float):  # true and false are numbers to Python alone
+        raise TypeError("no number")
+    if not -_BOUND <= value < _BOUND:  # nor is NaN
+        raise ValueError("no finite number of 64 bits")
     return value
 
 
@@ -116,10 +122,16 @@ def _failure_to_json(failure: Failure) -> str:
 
 
 def _failure_from_json(text: str) -> Failure:
-    kind, *texts = _from_json(list, text)
-    for each in texts:
+    kind, cause, message, *rest = _from_json(list, text)
+    for each in rest:
         _check(each, str)
-    return Failure(FailureKind(kind), *texts)
+    return Failure(FailureKind(kind), _known_text(cause), _known_text(message), *rest)
+
+
+def _known_text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("no text")
+    return value
 
 
 def _check(value: Any, kind: type | UnionType) -> None:
@@ -160,15 +172,16 @@ def _stop_to_json(stop: StopMoments) -> str:
 def _stop_from_json(text: str) -> StopMoments:
     stop = _object_from_json(text)
     for name in _MOMENTS:
-        if stop[name] is not None:
+        if stop[name] is not None or name == "asked_at":
             stop[name] = from_micros(number_from_column(stop[name]))
-    for name in ("by", "reason"):
-        _check(stop[name], str)
+    _known_text(stop["by"])
+    _check(stop["reason"], str)
     return StopMoments(**stop)
 
 
 def progress_to_json(progress: Progress) -> str:
-    return to_json([progress.done, progress.total, progress.message])
+    """TypeError or ValueError for what would not be read back."""
+    return to_json([_quantity(progress.done), _quantity(progress.total), progress.message])
 
 
 def _progress_from_json(text: str) -> Progress:
@@ -178,12 +191,13 @@ def _progress_from_json(text: str) -> Progress:
 
 
 def usage_to_json(usage: Usage) -> str:
-    return to_json([usage.cpu_seconds, usage.rss_bytes, usage.max_rss_bytes])
+    """TypeError or ValueError for what would not be read back."""
+    return to_json([_known_quantity(usage.cpu_seconds), _quantity(usage.rss_bytes), _quantity(usage.max_rss_bytes)])
 
 
 def _usage_from_json(text: str) -> Usage:
-    cpu_seconds, *sizes = map(_quantity, _from_json(list, text))
-    return Usage(cpu_seconds, *sizes)
+    cpu_seconds, *sizes = _from_json(list, text)
+    return Usage(_known_quantity(cpu_seconds), *map(_quantity, sizes))
 
 
 MOMENT_COLUMNS = (
@@ -262,10 +276,10 @@ EXPECTED: dict[Callable[[Any], Any], str] = {
     plain_from_column: "text",
     number_from_column: "a whole number",
     _set_from_json: "a JSON list",
-    _failure_from_json: "a JSON list of kind, cause, message and traceback, all text",
-    _stop_from_json: "a JSON object with who, why and four times in microseconds",
-    _progress_from_json: "a JSON list of two numbers and a message",
-    _usage_from_json: "a JSON list of three numbers",
+    _failure_from_json: "a JSON list of kind, cause, message and traceback, all text; only the last may be null",
+    _stop_from_json: "a JSON object with who, why, when it was asked, and three later times in microseconds",
+    _progress_from_json: "a JSON list of two numbers of 64 bits and a message",
+    _usage_from_json: "a JSON list of the seconds of CPU and two sizes, numbers of 64 bits",
     _limits_from_json: "a JSON object of whole numbers",
     _object_from_json: "a JSON object",
     json.loads: "JSON",

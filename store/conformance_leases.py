@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -154,9 +155,19 @@ class LeaseRules(Rules):
         store.touch(LATER_TERM, [Beat(run.id, START), Beat(waiting.id, START), Beat(task_id(404), START)])
         assert (read(store, run).last_heartbeat_at, read(store, waiting).last_heartbeat_at) == (None, None)
 
-    def test_a_beat_that_cannot_be_stored_does_not_hide_the_others(self, store: TaskStore) -> None:
-        """The rest is written, then the bad one is named."""
+    @pytest.mark.parametrize(
+        "said",
+        [
+            {"progress": Progress(float("nan"))},
+            {"progress": Progress(10**400)},
+            {"usage": Usage(1e300)},
+            {"usage": Usage(1.0, 2**63)},
+        ],
+        ids=str,
+    )
+    def test_a_beat_that_cannot_be_stored_does_not_hide_the_others(self, store: TaskStore, said: Any) -> None:
+        """The rest is written, then the bad one is named. What nobody could read back counts as such, too."""
         bad, good = stored_run(store, 1), stored_run(store, 2)
         with pytest.raises(Refused, match=bad.id):
-            store.touch(TERM, [Beat(bad.id, START, Progress(float("nan"))), Beat(good.id, START)])
+            store.touch(TERM, [Beat(bad.id, START, **said), Beat(good.id, START)])
         assert read(store, good).last_heartbeat_at == START

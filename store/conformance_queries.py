@@ -1,6 +1,8 @@
 """What every store promises about reading tasks, their notes and their numbers."""
 # ruff: noqa: PLR2004 - the numbers are the cases
 
+import contextlib
+import random
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
@@ -11,11 +13,18 @@ import pytest
 from chong.store.conformance_base import Rules
 from chong.store.contract import TaskStore
 from chong.store.errors import Refused
-from chong.store.model import Note, TaskSnapshot
+from chong.store.model import Beat, HoldScope, Note, SharedHold, TaskSnapshot
 from chong.store.query import TaskQuery
 from chong.store.specimens import (
+    LATER_TERM,
     START,
+    TERM,
+    TTL,
     SetClock,
+    put,
+    queued,
+    read,
+    request,
     stored_end,
     stored_queued,
     stored_run,
@@ -24,6 +33,16 @@ from chong.store.specimens import (
 from chong.store.states import Status
 
 MINUTE = timedelta(minutes=1)
+NO_IDS = {
+    "nothing": "",
+    "a NUL": "a\0b",
+    "no Unicode": "\udc80",
+    "far too long": "0" * 100_000,
+    "capitals": task_id(10).upper(),
+    "braces": f"{{{task_id(1)}}}",
+    "a line": task_id(1) + "\n",
+    "other digits": task_id(1).replace("0", "\u0660"),
+}
 
 
 def numbers(tasks: Iterable[TaskSnapshot]) -> list[int]:
@@ -62,17 +81,73 @@ class QueryRules(Rules):
         stored_end(store, 5, created_at=START + 2 * MINUTE)
         assert expected == numbers(store.query(TaskQuery(**conditions)))
 
-    def test_a_look_for_what_no_store_can_hold_says_so(self, store: TaskStore) -> None:
+    @pytest.mark.parametrize("text", ["\udc80", "a\0b"], ids=["no Unicode", "a NUL"])
+    def test_a_look_for_what_no_store_can_hold_says_so(self, store: TaskStore, text: str) -> None:
         """And speaks of what was asked for: nothing was to be stored."""
         for ask in (
-            lambda: store.query(TaskQuery(names=frozenset({"\udc80"}))),
-            lambda: store.query(TaskQuery(buckets=frozenset({10**30}))),
-            lambda: store.catalogue("\udc80"),
+            lambda: store.query(TaskQuery(names=frozenset({text}))),
+            lambda: store.query(TaskQuery(tags=frozenset({text}))),
+            lambda: store.query(TaskQuery(key=text)),
+            lambda: store.query(TaskQuery(node=text)),
+            lambda: store.catalogue(text),
+            lambda: store.terms(text),
         ):
-            try:
-                assert ask() == []
-            except Refused as refusal:
-                assert "what was asked for cannot be looked up" in str(refusal)  # noqa: PT017 - finding nothing is right too
+            with pytest.raises(Refused, match="what was asked for cannot be looked up"):
+                ask()
+
+    def test_a_number_that_no_store_can_hold_is_found_nowhere(self, store: TaskStore) -> None:
+        """Or is refused, in words about a look."""
+        try:
+            assert store.query(TaskQuery(buckets=frozenset({10**30}))) == []
+        except Refused as refusal:
+            assert "what was asked for cannot be looked up" in str(refusal)  # noqa: PT017 - both are right
+
+    @pytest.mark.parametrize("text", NO_IDS.values(), ids=NO_IDS)
+    def test_what_is_no_id_is_the_id_of_no_task(self, store: TaskStore, text: str) -> None:
+        """Looks find nothing, writes by ids pass over it and write the others."""
+        run, remark = stored_run(store), Note(task_id=text, kind="k", at=START, actor="a", event_id="1")
+        assert store.get(text) is None
+        assert (store.history(text), store.notes(text), store.commands(text), store.leases([text])) == ([], [], [], [])
+        assert store.query(TaskQuery(ids=frozenset({text}))) == []
+        assert store.find(text) == [] or text == ""
+        assert store.renew(TERM, [text, run.id], TTL) == {text}
+        store.touch(TERM, [Beat(text, START), Beat(run.id, START)])
+        store.append([remark, replace(remark, task_id=run.id)])
+        assert (read(store, run).last_heartbeat_at, len(store.notes(run.id))) == (START, 1)
+        assert store.expire([text], "expire", actor="judge") == []
+        assert len(store.adopt(TERM, LATER_TERM, [text, run.id], TTL, "adopt")) == 1
+        with pytest.raises(Refused, match="nothing to stop"):
+            store.submit_command(replace(request(1, run), task_id=text))
+        with pytest.raises(Refused, match="cannot be stored"):
+            put(store, None, queued(id=text))
+
+    @pytest.mark.parametrize("text", ["\udc80", "a\0b"], ids=["no Unicode", "a NUL"])
+    def test_a_text_that_no_store_can_hold_is_refused(self, store: TaskStore, text: str) -> None:
+        """As a name of anything: what one store refuses, no other keeps."""
+        run = stored_run(store)
+        for write in (
+            lambda: stored_queued(store, 2, name=text),
+            lambda: stored_queued(store, 2, tags=frozenset({text})),
+            lambda: store.submit_command(request(1, run, reason=text)),
+            lambda: store.place_hold(SharedHold(scope=HoldScope.NAME, target=text, by="olga")),
+            lambda: store.lift_hold(HoldScope.NAME, text),
+            lambda: store.complete_command(text, "done"),
+            lambda: store.claim_firing(text, None, START, node="node-a", event_id="1"),
+        ):
+            with pytest.raises(Refused, match="cannot be stored"):
+                write()
+        assert store.holds().holds == ()
+
+    def test_a_name_that_is_far_too_long_is_kept_or_refused(self, store: TaskStore) -> None:
+        """An outage would be waited out, for ever."""
+        name = random.Random(1).randbytes(20_000).hex()
+        for write in (
+            lambda: store.place_hold(SharedHold(scope=HoldScope.NAME, target=name, by="olga")),
+            lambda: stored_queued(store, name=name),
+        ):
+            with contextlib.suppress(Refused):
+                write()
+        assert len(store.query(TaskQuery(names=frozenset({name})))) == len(store.holds().holds)
 
     def test_pages_follow_each_other_without_gap_or_repeat(self, store: TaskStore) -> None:
         """The last id of a page leads to the next one, also when a newer task came in between."""
@@ -158,6 +233,19 @@ class QueryRules(Rules):
         store.append([note])
         store.append([replace(note, kind="other"), replace(note, event_id="2")])
         assert [kept.kind for kept in store.notes(run.id)] == ["odd_exit", "odd_exit"]
+
+    @pytest.mark.parametrize(
+        "bad", [{"detail": "a\0b"}, {"kind": "\udc80"}, {"at": START.replace(tzinfo=None)}, {"actor": None}], ids=str
+    )
+    def test_a_note_that_cannot_be_stored_does_not_cost_the_others(self, store: TaskStore, bad: Any) -> None:
+        """The rest is written, then the bad one is named; whoever tries again writes nothing twice."""
+        runs = [stored_run(store, number) for number in (1, 2, 3)]
+        notes = [Note(task_id=run.id, kind="odd_exit", at=START, actor="a", event_id="1") for run in runs]
+        notes[1] = replace(notes[1], **bad)
+        for _ in range(2):
+            with pytest.raises(Refused, match=runs[1].id):
+                store.append(notes)
+        assert [len(store.notes(run.id)) for run in runs] == [1, 0, 1]
 
     def test_a_note_on_no_task_is_ignored(self, store: TaskStore) -> None:
         """Nothing would ever show it or remove it; the rest of its batch is kept."""

@@ -10,8 +10,11 @@ Rules for all methods:
 * A call that returns a list hands each row that it cannot read to the `on_unreadable` that its store was opened with,
   and returns the others: as long as that does not raise, as `refuse` does, which is what a store has without a word.
   Holds, nodes, declarations and definitions are returned with what can be read of them, as others conclude from it
-  that one is not there; where that is not enough, the call raises. So does a call about one row, and so do `find`,
-  `adopt` and `expire`, whose callers act on what is returned.
+  that one is not there; where that is not enough, the call raises. So does a call about one row, and so does `find`,
+  whose callers act on what is returned. What `adopt` and `expire` were to write is written by then, once and for all.
+* What is no id is the id of no task: a look finds nothing, a write by ids passes over it, and `renew` returns it; a
+  task is never saved with such an id. A text with a NUL, or one that is no Unicode, is `Refused` wherever else it is
+  said, to be stored as well as to be looked for; so is a name that is too long for a store to keep.
 * Errors are those of `chong.store.errors`. After `StoreUnavailable` a write may or may not have happened:
   write it again, the event id makes that safe.
 """
@@ -148,7 +151,10 @@ class TaskStore(ABC):
 
     @abstractmethod
     def append(self, notes: Sequence[Note]) -> None:
-        """Add audit remarks; one with a task and event id already present, or on no stored task, is ignored."""
+        """Add audit remarks; one with a task and event id already present, or on no stored task, is ignored.
+
+        `Refused` names a remark that cannot be stored, after the rest was written.
+        """
 
     @abstractmethod
     def notes(self, task_id: str) -> list[Note]: ...

@@ -1,8 +1,14 @@
 """Task ids: UUID version 7 (RFC 9562), so that ids sort by creation time."""
 
 import os
+import re
 import time
 import uuid
+
+SHOWN = 60
+"""Characters that an error quotes of a text that should have been an id."""
+_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_PART = re.compile("[0-9a-f-]{0,36}")
 
 
 def new_id() -> str:
@@ -20,7 +26,9 @@ def id_at(milliseconds: int, rest: bytes) -> str:
 
 def is_id(text: str) -> bool:
     """Whether `text` is a whole id in its canonical, lower-case form."""
-    try:
-        return str(uuid.UUID(text)) == text
-    except ValueError:
-        return False
+    return _ID.fullmatch(text) is not None
+
+
+def is_part_of_id(text: str) -> bool:
+    """Whether an id could begin or end with `text`."""
+    return _PART.fullmatch(text) is not None

@@ -8,7 +8,7 @@ import sqlite3
 
 from chong.store.contract import OnUnreadable, refuse
 from chong.store.schema import create_tables
-from chong.store.sqlite_session import Session
+from chong.store.sqlite_session import Connection, Session
 from chong.store.sqlite_tables import SqliteTables
 from chong.store.table_calls import Clock
 
@@ -31,7 +31,7 @@ class InMemoryTaskStore(SqliteTables):
 
 
 def _connect() -> sqlite3.Connection:
-    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False, factory=Connection)
     connection.row_factory = sqlite3.Row
     create_tables(connection)
     return connection

@@ -1,7 +1,6 @@
 """The store of several machines: one PostgreSQL database, whose clock judges all leases."""
 
 import contextlib
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -13,6 +12,7 @@ from chong.store.codec import Codec
 from chong.store.columns import NATIVE
 from chong.store.contract import OnUnreadable, ignore, refuse
 from chong.store.errors import Refused, RightsMissing, StoreUnavailable
+from chong.store.ids import is_id
 from chong.store.model import Beat, Command, Save, TaskSnapshot
 from chong.store.partitions import keep_months
 from chong.store.postgres_address import parsed
@@ -29,8 +29,6 @@ from chong.store.tables import TableStore
 _AFTER_ALL = "\U0010ffff"
 _LOWEST = "00000000-0000-0000-0000-000000000000"
 _HIGHEST = "ffffffff-ffff-ffff-ffff-ffffffffffff"
-_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
-_PART = re.compile(r"[0-9a-f-]*\Z")
 
 
 def dialect(now: str) -> Dialect:
@@ -71,6 +69,7 @@ class PostgresTaskStore(TableStore):
         self._dialect = SERVER_CLOCK if clock is None else dialect(":now::timestamptz")
         super().__init__(self._dialect, on_unreadable)
         self._create = create
+        self._deadline = deadline
         self._bells: list[Bell] = []
         self._parts = parts = parsed(address)
         known = Acquaintance()
@@ -123,19 +122,13 @@ class PostgresTaskStore(TableStore):
             return []
         return SaveBatch(self._dialect, self._writing, self._reading, num_buckets).write(saves)
 
-    def get(self, task_id: str) -> TaskSnapshot | None:
-        return super().get(task_id) if _is_id(task_id) else None
-
-    def find(self, part: str, *, limit: int = 10) -> list[TaskSnapshot]:
-        if _PART.match(part) is None or len(part) > len(_LOWEST):
-            return []
+    def _found(self, part: str, limit: int) -> list[Any]:
         tail, rest = part[::-1], len(part)
         bounds = {"low": part + _LOWEST[rest:], "high": part + _HIGHEST[rest:]}
-        if not (_is_id(bounds["low"]) and _is_id(bounds["high"])):
+        if not (is_id(bounds["low"]) and is_id(bounds["high"])):
             # No beginning of an id, but it may be an end: a range without members.
             bounds = {"low": _HIGHEST, "high": _LOWEST}
-        rows = self._rows("find", **bounds, tail=tail, tail_end=tail + _AFTER_ALL, limit=limit)
-        return [self._codec.snapshot_from_row(row) for row in rows]
+        return self._rows("find", **bounds, tail=tail, tail_end=tail + _AFTER_ALL, limit=limit)
 
     def _render(self, query: TaskQuery) -> tuple[str, dict[str, Any]]:
         """Where one condition leads, newest first within each of its values, by its index; then the newest of those.
@@ -162,7 +155,7 @@ class PostgresTaskStore(TableStore):
 
     # --- leases ------------------------------------------------------------------------------------------
 
-    def renew(self, term: str, ids: Iterable[str], ttl: timedelta) -> set[str]:
+    def _renew(self, term: str, ids: Sequence[str], ttl: timedelta) -> set[str]:
         with self._renewals.writing(self._queries["limits_pipeline"]) as db:
             missing = db.execute(self._queries["renew"], {"term": term, "ids": list(ids), "ttl": ttl})
         return {row["id"] for row in missing.fetchall()}
@@ -192,29 +185,34 @@ class PostgresTaskStore(TableStore):
     def adopt(
         self, old_term: str, new_term: str, ids: Iterable[str], ttl: timedelta, event_id: str
     ) -> list[TaskSnapshot]:
-        values = {"old_term": old_term, "new_term": new_term, "ids": list(ids), "ttl": ttl, "event_id": event_id}
+        values = {"old_term": old_term, "new_term": new_term, "ids": self._ids(ids), "ttl": ttl, "event_id": event_id}
         return self._handed("adopt_lock", "adopt", "adopt_commands", "adopt_done", values=values)
 
     def expire(self, ids: Iterable[str], event_id: str, *, actor: str, reason: str | None = None) -> list[TaskSnapshot]:
-        values = {"ids": list(ids), "event_id": event_id, "actor": actor, "reason": reason, "lost": Status.LOST.value}
+        values = {
+            "ids": self._ids(ids),
+            "event_id": event_id,
+            "actor": actor,
+            "reason": reason,
+            "lost": Status.LOST.value,
+        }
         return self._handed("expire_lock", "expire", "expire_commands", "expire_done", values=values)
 
     def _handed(self, *queries: str, values: Mapping[str, Any]) -> list[TaskSnapshot]:
-        """Run them in one transaction; gives the tasks that the last one names."""
+        """Run them in one transaction; gives the tasks that the last one names. What cannot be read is written, too."""
         with self._writing() as db:
             *_, done = [db.execute(self._queries[query], values) for query in queries]
-        return [self._codec.snapshot_from_row(row) for row in done.fetchall()]
+        return self._readable(self._codec.snapshot_from_row, done.fetchall())
 
     # --- commands ----------------------------------------------------------------------------------------
 
-    def submit_command(self, command: Command) -> None:
+    def _submit(self, command: Command) -> bool:
         with self._writing() as db:
             known = db.execute(self._queries["submit_command"], self._codec.command_to_columns(command))
-        if not known.fetchall():
-            raise Refused(f"no task {command.task_id}: nothing to {command.action}")
+        return bool(known.fetchall())
 
     def bell(self, node: str) -> Bell:
-        made = Bell(self._parts, node)
+        made = Bell(self._parts, node, deadline=self._deadline)
         self._bells.append(made)
         return made
 
@@ -247,7 +245,3 @@ def _leading(query: TaskQuery) -> str | None:
     if query.buckets:
         return "buckets"
     return "statuses" if query.statuses and query.node is None else None
-
-
-def _is_id(text: str) -> bool:
-    return _ID.match(text) is not None

@@ -4,6 +4,7 @@ It needs a connection of its own that stays: through a pooler that gives each tr
 """
 
 import contextlib
+import math
 import time
 from collections.abc import Mapping
 from hashlib import sha256
@@ -18,10 +19,14 @@ _RETRY_SECONDS = 1.0
 
 
 class Bell:
-    """For one thread. `wait` never fails: while the server is away nothing rings."""
+    """For one thread. `wait` never fails: while the server is away nothing rings.
 
-    def __init__(self, parts: Mapping[str, Any], node: str) -> None:
-        self._address = conninfo.make_conninfo("", **parts)
+    deadline: seconds that the server may take to connect, and as many again to listen.
+    """
+
+    def __init__(self, parts: Mapping[str, Any], node: str, *, deadline: float) -> None:
+        self._address = conninfo.make_conninfo("", **{**parts, "connect_timeout": math.ceil(deadline)})
+        self._deadline = deadline
         # As in the query submit_command; hashed, because a node's name may be longer than a channel's.
         self._channel = f"chong_{sha256(node.encode()).hexdigest()[:40]}"
         self._connection: Connection | None = None
@@ -46,5 +51,12 @@ class Bell:
 
     def _listening(self) -> Connection:
         connection = Connection.connect(self._address)
-        connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
+        try:
+            connection.until, connection.seconds = time.monotonic() + self._deadline, self._deadline
+            connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
+        except BaseException:
+            # Nobody else knows of it: each try would leave the server another one.
+            connection.close()
+            raise
+        connection.until = None  # from here on each wait has its own end
         return connection

@@ -24,6 +24,7 @@ from chong.store.errors import StoreError
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 _CANCEL_SECONDS = 1.0
+_SETTLE_SECONDS = 5.0
 
 
 class Lenient(Loader):
@@ -123,6 +124,7 @@ class Connection(psycopg.Connection[DictRow]):
             connection.adapters.register_loader(kind, TextLoader)
         for kind, loader in _LENIENT.items():
             connection.adapters.register_loader(kind, loader)
+        connection.until, connection.seconds = time.monotonic() + _SETTLE_SECONDS, _SETTLE_SECONDS
         try:
             for setting, wanted in _READABLE.items():
                 told = connection.info.parameter_status(setting) or wanted
@@ -131,4 +133,5 @@ class Connection(psycopg.Connection[DictRow]):
         except BaseException:
             connection.close()
             raise
+        connection.until = None
         return connection

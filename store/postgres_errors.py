@@ -28,7 +28,8 @@ _ATTEMPT = "\n- host: "
 def translated(error: psycopg.Error, label: str, rights: str = LOOKS) -> StoreUnavailable | Refused:
     """Chong's error for a driver's; `rights`: what the call needs."""
     said = _joined(error.diag.message_primary or str(error))
-    if isinstance(error, errors.DataError | errors.IntegrityError):
+    # The limit is that of an index: for so long a name no wait helps.
+    if isinstance(error, errors.DataError | errors.IntegrityError | errors.ProgramLimitExceeded):
         return unfit(said, label, rights)
     if isinstance(error, errors.ReadOnlySqlTransaction):
         return StoreUnavailable(

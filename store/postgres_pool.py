@@ -31,7 +31,13 @@ _LIFE_SECONDS = 30 * 60.0
 _STEP_SECONDS = 0.05
 
 # Not kept to: the connection, or the server behind it, is no good for the next call either.
-_HARMLESS = (errors.DataError, errors.IntegrityError, errors.LockNotAvailable, errors.DeadlockDetected)
+_HARMLESS = (
+    errors.DataError,
+    errors.IntegrityError,
+    errors.ProgramLimitExceeded,
+    errors.LockNotAvailable,
+    errors.DeadlockDetected,
+)
 
 
 class Statements:

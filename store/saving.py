@@ -5,6 +5,7 @@ from typing import Any
 
 from chong.store.codec import Row
 from chong.store.errors import ConcurrencyConflict, Rebucketed, Refused, UniqueKeyTaken
+from chong.store.ids import SHOWN, is_id
 from chong.store.model import Save, TaskSnapshot
 from chong.store.states import Status
 from chong.store.table_calls import Database, Dialect
@@ -17,17 +18,25 @@ Verdict = Exception | None
 
 
 def verdicts_of(saves: Sequence[Save], judge: Callable[[list[Save]], Mapping[str, Verdict]]) -> list[Verdict]:
-    """In the order of the saves, by a `judge` that is given each task once and answers by its id."""
+    """In the order of the saves, by a `judge` that is given each task once and answers by its id.
+
+    What has no id for itself is not taken to any judge: databases differ in what they take for one.
+    """
     first: dict[str, Save] = {}
     for save in saves:
         first.setdefault(save.snapshot.id, save)
-    verdicts = judge(list(first.values()))
+    strangers = {task_id: _nameless(task_id) for task_id in first if not is_id(task_id)}
+    verdicts = strangers | dict(judge([save for task_id, save in first.items() if task_id not in strangers]))
     return [
         verdicts[save.snapshot.id]
         if first[save.snapshot.id] is save
         else ConcurrencyConflict(save.snapshot.id, "occurs twice in one batch")
         for save in saves
     ]
+
+
+def _nameless(task_id: str) -> Verdict:
+    return Refused(f"task {task_id[:SHOWN]!r}: cannot be stored: expected an id as chong makes them, got another text")
 
 
 def is_in_place(db: Database, dialect: Dialect, save: Save, row: Row | None) -> bool:

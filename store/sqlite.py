@@ -21,7 +21,7 @@ from chong.store import schema
 from chong.store.contract import OnUnreadable, refuse
 from chong.store.errors import ChongError, ConfigurationError, StoreError, StoreMissing, StoreUnavailable
 from chong.store.mounts import network_file_system
-from chong.store.sqlite_session import Session, primary_code, translated
+from chong.store.sqlite_session import Connection, Session, primary_code, translated
 from chong.store.sqlite_tables import SqliteTables
 from chong.store.table_calls import Clock
 
@@ -173,7 +173,12 @@ def opened(path: Path, *, create: bool, deadline: float) -> sqlite3.Connection:
 def connect(path: Path, *, mode: str, deadline: float) -> sqlite3.Connection:
     # close() may come from another thread; a session lets only one use the connection at a time.
     connection = sqlite3.connect(
-        f"{path.as_uri()}?mode={mode}", uri=True, timeout=deadline, isolation_level=None, check_same_thread=False
+        f"{path.as_uri()}?mode={mode}",
+        uri=True,
+        timeout=deadline,
+        isolation_level=None,
+        check_same_thread=False,
+        factory=Connection,
     )
     connection.row_factory = sqlite3.Row
     try:

@@ -4,7 +4,8 @@ import contextlib
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from chong.store.errors import Refused, StoreError, StoreUnavailable
 
@@ -44,6 +45,30 @@ def translated(error: sqlite3.Error, label: str) -> StoreError:
     return StoreError(f"store {label}: {error}")
 
 
+class NulError(ValueError):
+    """A text that SQLite would keep, and cut off in some of its own functions."""
+
+
+def _check(values: Any) -> None:
+    for value in values.values() if isinstance(values, Mapping) else values:
+        if isinstance(value, str) and "\0" in value:
+            raise NulError("a text with a NUL")
+
+
+class Connection(sqlite3.Connection):
+    """Takes no text with a NUL, as PostgreSQL does not: what one store refuses, no other may keep."""
+
+    def execute(self, query: str, values: Any = (), /) -> sqlite3.Cursor:
+        _check(values)
+        return super().execute(query, values)
+
+    def executemany(self, query: str, rows: Iterable[Any], /) -> sqlite3.Cursor:
+        kept = list(rows)
+        for values in kept:
+            _check(values)
+        return super().executemany(query, kept)
+
+
 class Session:
     """A connection, opened at its first call unless one is given, and kept."""
 
@@ -79,12 +104,12 @@ class Session:
             try:
                 self._check_identity()
                 yield self._opened()
+            except (UnicodeEncodeError, OverflowError, NulError, sqlite3.IntegrityError) as error:
+                raise Refused(f"store {self._label}: {refusal}: {error}") from error
             except sqlite3.Error as error:
                 if primary_code(error) in _DOUBTFUL:
                     self._disconnect()
                 raise translated(error, self._label) from error
-            except (UnicodeEncodeError, OverflowError) as error:
-                raise Refused(f"store {self._label}: {refusal}: {error}") from error
             finally:
                 if self._ended:
                     self._disconnect()

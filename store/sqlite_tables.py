@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from chong.store.codec import Codec
+from chong.store.codec import Codec, judged_from_row
 from chong.store.columns import MICROSECONDS, to_json
 from chong.store.contract import OnUnreadable, ignore
 from chong.store.errors import Refused
@@ -16,7 +16,7 @@ from chong.store.queries import load_queries
 from chong.store.sqlite_saving import SaveBatch
 from chong.store.sqlite_session import Session, primary_code
 from chong.store.states import Status
-from chong.store.table_calls import Clock, Dialect, host_clock
+from chong.store.table_calls import Clock, Dialect, host_clock, sorted_out
 from chong.store.tables import TableStore
 
 _AFTER_ALL = "\U0010ffff"
@@ -79,12 +79,10 @@ class SqliteTables(TableStore):
         with self._writing() as db:
             return SaveBatch(db, DIALECT, self._now(), num_buckets).write(saves)
 
-    def find(self, part: str, *, limit: int = 10) -> list[TaskSnapshot]:
+    def _found(self, part: str, limit: int) -> list[Any]:
         tail = part[::-1]
-        rows = self._rows(
-            "find", part=part, part_end=part + _AFTER_ALL, tail=tail, tail_end=tail + _AFTER_ALL, limit=limit
-        )
-        return [self._codec.snapshot_from_row(row) for row in rows]
+        bounds = {"part": part, "part_end": part + _AFTER_ALL, "tail": tail, "tail_end": tail + _AFTER_ALL}
+        return self._rows("find", **bounds, limit=limit)
 
     def check_serving(self) -> None:
         """Nothing: whoever has opened it may write to it."""
@@ -92,7 +90,7 @@ class SqliteTables(TableStore):
     def upkeep(self) -> None:
         """Nothing: whoever writes moves the log into the database."""
 
-    def renew(self, term: str, ids: Iterable[str], ttl: timedelta) -> set[str]:
+    def _renew(self, term: str, ids: Sequence[str], ttl: timedelta) -> set[str]:
         values = {"term": term, "ids": _as_json(ids), "ttl": self._codec.span_in(ttl)}
         with self._writing(is_urgent=True) as db:
             values["now"] = self._now()
@@ -112,7 +110,7 @@ class SqliteTables(TableStore):
     def adopt(
         self, old_term: str, new_term: str, ids: Iterable[str], ttl: timedelta, event_id: str
     ) -> list[TaskSnapshot]:
-        values = {"old_term": old_term, "new_term": new_term, "event_id": event_id, "ids": _as_json(ids)}
+        values = {"old_term": old_term, "new_term": new_term, "event_id": event_id, "ids": self._ids(ids)}
         with self._writing() as db:
             now = self._now()
             grant = {"new_term": new_term, "now": now, "ttl": self._codec.span_in(ttl)}
@@ -122,28 +120,35 @@ class SqliteTables(TableStore):
                 db.execute(self._queries["adopt_task"], task)
                 db.execute(self._queries["append"], _adopted(row["task_id"], old_term, new_term, event_id, now))
             db.execute(self._queries["adopt_commands"], values)
-            return self._done(db, "adopt_done", values)
+            done = self._done(db, "adopt_done", values)
+        return self._readable(self._codec.snapshot_from_row, done)
 
     def expire(self, ids: Iterable[str], event_id: str, *, actor: str, reason: str | None = None) -> list[TaskSnapshot]:
-        values = {"ids": _as_json(ids), "event_id": event_id, "lost": Status.LOST}
+        values = {"ids": self._ids(ids), "event_id": event_id, "lost": Status.LOST}
         with self._writing() as db:
             now = self._now()
-            for row in db.execute(self._queries["expire"], values | {"now": now}).fetchall():
-                end = {"id": row["id"], "version": row["version"] + 1, "now": now, "lost": Status.LOST}
-                step = (row["id"], end["version"], row["status"], Status.LOST, now, actor, event_id, reason, now)
+            judged, faults = sorted_out(
+                judged_from_row, self._fetched(db, self._queries["expire"], values | {"now": now})
+            )
+            for task_id, version, status in judged:
+                end = {"id": task_id, "version": version + 1, "now": now, "lost": Status.LOST}
+                step = (task_id, version + 1, status, Status.LOST, now, actor, event_id, reason, now)
                 db.execute(self._queries["expire_task"], end)
                 db.execute(self._queries["save_transition"], step)
-                db.execute(self._queries["save_end_lease"], {"id": row["id"]})
+                db.execute(self._queries["save_end_lease"], {"id": task_id})
             db.execute(self._queries["expire_commands"], values | {"now": now})
-            return self._done(db, "expire_done", values)
+            done = self._done(db, "expire_done", values)
+        # Behind the transaction: who hears of them may raise, and what was written of the others stands.
+        for fault in faults:
+            self._on_unreadable(fault)
+        return self._readable(self._codec.snapshot_from_row, done)
 
-    def submit_command(self, command: Command) -> None:
+    def _submit(self, command: Command) -> bool:
         columns = self._codec.command_to_columns(command)
         with self._writing() as db:
             if db.execute(self._queries["submit_command_done"], columns).fetchone() is not None:
-                return
-            if db.execute(self._queries["submit_command"], columns | {"now": self._now()}).rowcount == 0:
-                raise Refused(f"no task {command.task_id}: nothing to {command.action}")
+                return True
+            return db.execute(self._queries["submit_command"], columns | {"now": self._now()}).rowcount > 0
 
     def claim_commands(
         self, node: str, term: str, *, lease: timedelta, limit: int = 100, on_unreadable: OnUnreadable = ignore
@@ -166,11 +171,10 @@ class SqliteTables(TableStore):
             on_unreadable(fault)
         return found
 
-    def _done(self, db: sqlite3.Connection, query: str, values: Mapping[str, Any]) -> list[TaskSnapshot]:
-        """The tasks, as they stand now, that an event has written, in this call or in an earlier one."""
+    def _done(self, db: sqlite3.Connection, query: str, values: Mapping[str, Any]) -> list[Any]:
+        """The rows of tasks, as they stand now, that an event has written, in this call or in an earlier one."""
         ids = [row["task_id"] for row in db.execute(self._queries[query], values).fetchall()]
-        rows = db.execute(self._queries["get_many"], {"ids": _as_json(ids)}).fetchall()
-        return [self._codec.snapshot_from_row(row) for row in rows]
+        return self._fetched(db, self._queries["get_many"], {"ids": _as_json(ids)})
 
 
 def _lenient_text(raw: bytes) -> str:

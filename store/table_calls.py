@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 from chong.store.codec import Codec
 from chong.store.contract import OnUnreadable, TaskStore
 from chong.store.errors import UnreadableRow
+from chong.store.ids import is_id
 from chong.store.model import (
     HoldScope,
     SharedHold,
@@ -33,6 +34,17 @@ def host_clock() -> datetime:
 
 def _is_known(hold: SharedHold) -> bool:
     return hold.scope is not HoldScope.BUCKET or _BUCKET.fullmatch(hold.target) is not None
+
+
+def sorted_out(read: Callable[[Any], T], rows: Iterable[Any]) -> tuple[list[T], list[UnreadableRow]]:
+    """What can be read, and what is wrong with the others."""
+    found, faults = [], []
+    for row in rows:
+        try:
+            found.append(read(row))
+        except UnreadableRow as fault:
+            faults.append(fault)
+    return found, faults
 
 
 class Cursor(Protocol):
@@ -103,15 +115,20 @@ class TableCalls(TaskStore):
 
     def _readable(self, read: Callable[[Any], T], rows: Iterable[Any], *, whole: bool = False) -> list[T]:
         """What can be read of a list; the others are told, or, where the list is wanted whole, raised."""
-        found = []
-        for row in rows:
-            try:
-                found.append(read(row))
-            except UnreadableRow as fault:
-                if whole:
-                    raise
-                self._on_unreadable(fault)
+        found, faults = sorted_out(read, rows)
+        for fault in faults:
+            if whole:
+                raise fault
+            self._on_unreadable(fault)
         return found
+
+    def _rows_of_task(self, query: str, task_id: str) -> list[Any]:
+        """What is no id is the id of no task."""
+        return self._rows(query, id=task_id) if is_id(task_id) else []
+
+    def _ids(self, ids: Iterable[str]) -> Any:
+        """A list of tasks' ids for the database, without what is none."""
+        return self._array(filter(is_id, ids))
 
     def _rows_of_now(self, query: str, **values: Any) -> list[Any]:
         """As `_rows`, judged by a moment that does not lie before anything that is read."""

@@ -1,5 +1,6 @@
 """Tasks, leases and commands over any SQL."""
 
+from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
@@ -7,7 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from chong.store.codec import as_json_text, status_from_row
-from chong.store.errors import UnreadableRow
+from chong.store.errors import Refused, UnreadableRow
+from chong.store.ids import SHOWN, is_id, is_part_of_id
 from chong.store.model import (
     BucketLoad,
     Command,
@@ -32,10 +34,19 @@ class TaskTables(TableCalls):
     # --- tasks -------------------------------------------------------------------------------------------
 
     def get(self, task_id: str) -> TaskSnapshot | None:
-        rows = self._rows("get", id=task_id)
+        rows = self._rows_of_task("get", task_id)
         return self._codec.snapshot_from_row(rows[0]) if rows else None
 
+    def find(self, part: str, *, limit: int = 10) -> list[TaskSnapshot]:
+        rows = self._found(part, limit) if is_part_of_id(part) else []
+        return [self._codec.snapshot_from_row(row) for row in rows]
+
+    @abstractmethod
+    def _found(self, part: str, limit: int) -> list[Any]:
+        """The rows of tasks whose id begins or ends with `part`, newest first."""
+
     def query(self, query: TaskQuery, *, whole: bool = False) -> list[TaskSnapshot]:
+        _check_texts((*(query.names or ()), *query.tags))
         found: list[TaskSnapshot] = []
         while True:
             wanted = query.limit
@@ -48,19 +59,33 @@ class TaskTables(TableCalls):
             query = replace(query, before=str(rows[-1]["id"]), limit=wanted - len(read))
 
     def history(self, task_id: str, *, whole: bool = False) -> list[Transition]:
-        return self._readable(self._codec.transition_from_row, self._rows("history", id=task_id), whole=whole)
+        return self._readable(self._codec.transition_from_row, self._rows_of_task("history", task_id), whole=whole)
 
     def append(self, notes: Sequence[Note]) -> None:
+        # As all that locks several tasks: ids ascending.
+        ordered = sorted((note for note in notes if is_id(note.task_id)), key=lambda note: note.task_id)
+        # Last: one task's bad remark must not cost the others theirs.
+        if (refused := self._append(ordered)) is not None:
+            raise Refused(refused)
+
+    def _append(self, notes: Sequence[Note]) -> str | None:
+        """Write what can be written; gives what is wrong with the last one that cannot."""
         if not notes:
-            return
-        with self._writing() as db:
-            now = self._now()
-            # As all that locks several tasks: ids ascending.
-            ordered = sorted(notes, key=lambda note: note.task_id)
-            db.executemany(self._queries["append"], [self._codec.note_to_columns(note, now) for note in ordered])
+            return None
+        try:
+            with self._writing() as db:
+                now = self._now()
+                db.executemany(self._queries["append"], [self._codec.note_to_columns(note, now) for note in notes])
+        except (Refused, TypeError, ValueError) as error:
+            if len(notes) == 1:
+                return f"task {notes[0].task_id}: a note {notes[0].kind!r} cannot be stored: {error}"
+            half = len(notes) // 2
+            first = self._append(notes[:half])
+            return self._append(notes[half:]) or first
+        return None
 
     def notes(self, task_id: str) -> list[Note]:
-        return self._readable(self._codec.note_from_row, self._rows("notes", id=task_id))
+        return self._readable(self._codec.note_from_row, self._rows_of_task("notes", task_id))
 
     def stats(self, buckets: frozenset[int] | None = None) -> dict[Status, int]:
         if buckets is None:
@@ -146,10 +171,29 @@ class TaskTables(TableCalls):
     # --- leases ------------------------------------------------------------------------------------------
 
     def leases(self, ids: Iterable[str] | None = None, *, whole: bool = False) -> list[Lease]:
-        rows = self._rows_of_now("leases") if ids is None else self._rows_of_now("leases_ids", ids=self._array(ids))
+        rows = self._rows_of_now("leases") if ids is None else self._rows_of_now("leases_ids", ids=self._ids(ids))
         return self._readable(self._codec.lease_from_row, rows, whole=whole)
 
+    def renew(self, term: str, ids: Iterable[str], ttl: timedelta) -> set[str]:
+        asked = list(ids)
+        known = list(filter(is_id, asked))
+        return self._renew(term, known, ttl).union(set(asked).difference(known))
+
+    @abstractmethod
+    def _renew(self, term: str, ids: Sequence[str], ttl: timedelta) -> set[str]:
+        """As `renew`, for what can be ids."""
+
     # --- commands ----------------------------------------------------------------------------------------
+
+    def submit_command(self, command: Command) -> None:
+        if not is_id(command.task_id):
+            raise Refused(f"no task {command.task_id[:SHOWN]!r}: nothing to {command.action}")
+        if not self._submit(command):
+            raise Refused(f"no task {command.task_id}: nothing to {command.action}")
+
+    @abstractmethod
+    def _submit(self, command: Command) -> bool:
+        """Store a request, or find it in place; False when there is no such task."""
 
     def complete_command(self, command_id: str, outcome: str, detail: str | None = None) -> None:
         self._write("complete_command", id=command_id, outcome=outcome, detail=detail)
@@ -158,7 +202,7 @@ class TaskTables(TableCalls):
         self._write("release_command", id=command_id, term=term)
 
     def commands(self, task_id: str) -> list[Command]:
-        return self._codec.commands_from_rows(self._rows("commands", id=task_id))[0]
+        return self._codec.commands_from_rows(self._rows_of_task("commands", task_id))[0]
 
     # --- queries -----------------------------------------------------------------------------------------
 
@@ -178,6 +222,17 @@ class TaskTables(TableCalls):
         return self._codec.moment_in(value) if isinstance(value, datetime) else value
 
 
+def _check_texts(texts: Iterable[str]) -> None:
+    """Refused for one that no store can hold: in a list a database would take it, and find nothing."""
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise Refused(f"store: what was asked for cannot be looked up: {error}") from error
+        if "\0" in text:
+            raise Refused("store: what was asked for cannot be looked up: a text with a NUL")
+
+
 def _by_task(kept: Iterable[Any]) -> defaultdict[str, list[Any]]:
     return _grouped((each.task_id, each) for each in kept)
 
@@ -192,4 +247,6 @@ def _grouped(pairs: Iterable[tuple[str, Any]]) -> defaultdict[str, list[Any]]:
 def _asked(query: TaskQuery) -> dict[str, Any]:
     asked = {field.name: getattr(query, field.name) for field in fields(query) if field.name != "limit"}
     asked["tags"] = asked["tags"] or None
+    if query.ids is not None:
+        asked["ids"] = frozenset(filter(is_id, query.ids))
     return {name: value for name, value in asked.items() if value is not None}

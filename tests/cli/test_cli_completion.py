@@ -1,5 +1,6 @@
 """What shells complete of tasks: real shells ask a real store, and are told nothing when it does not answer."""
 
+import importlib
 import os
 import pty
 import re
@@ -271,6 +272,7 @@ def test_a_store_that_keeps_everybody_waiting_is_not_waited_for(chong, monkeypat
         waited.append(back.wait(LIMIT))
         raise StoreUnavailable("away")
 
+    importlib.import_module("chong.cli.reach")  # at its first import it would keep what it finds here
     monkeypatch.setattr(open_module, "open_store", away)
     monkeypatch.setattr(candidates, "ANSWER_SECONDS", 0.05)
     for name, value in {"_CHONG_COMPLETE": "bash_complete", "COMP_WORDS": "chong stop ", "COMP_CWORD": "2"}.items():

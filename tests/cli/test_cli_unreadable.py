@@ -89,6 +89,37 @@ def test_the_trail_of_a_task_is_shown_without_its_bad_step(populated: World, cho
     assert len(answer.err.splitlines()) == 1
 
 
+HUGE = "1" + 400 * "0"
+PARTS = {
+    "usage without its seconds": ("leases", "usage", "[null,1,1]"),
+    "usage beyond all fractions": ("leases", "usage", f"[1.5,{HUGE},1]"),
+    "progress beyond all fractions": ("leases", "progress", f"[{HUGE},2,null]"),
+    "a failure without cause": ("tasks", "failure", '["exception",null,"m",null]'),
+    "a stop without its moment": (
+        "tasks",
+        "stop",
+        '{"by":"o","reason":null,"asked_at":null,"delivered_at":1,"acknowledged_at":1,"effective_at":1}',
+    ),
+}
+
+
+@pytest.mark.parametrize("what", PARTS)
+def test_a_part_of_a_value_that_makes_no_sense_is_told_as_well(populated: World, chong: Chong, what: str):
+    """It is named when it is read: whoever would calculate with it knows of no row."""
+    table, column, value = PARTS[what]
+    bad, good = populated.add(status=S.RUNNING), populated.add("report.daily")
+    key = "task_id" if table == "leases" else "id"
+    damage(populated, f"{table} SET {column} = '{value}' WHERE {key} = '{bad.id}'")
+    if column == "failure":
+        damage(populated, f"tasks SET status = 'failed' WHERE id = '{bad.id}'")
+    looks = (["ps", "--all"], ["ps", "--all", "--json"], ["show", bad.id], ["show", bad.id, "--json"])
+    for words in looks:
+        answer = chong(*words)
+        assert answer.code == 1
+        assert f"tasks {bad.id}, column {column}: expected a JSON" in answer.err
+        assert words[0] == "show" or good.id[-8:] in answer.out
+
+
 def test_of_many_faults_the_first_are_told(populated: World, chong: Chong):
     """And how many more there are."""
     for _ in range(MOST_TOLD + 3):

@@ -1,10 +1,10 @@
-"""A TCP proxy before a PostgreSQL server that lets a request through and loses what is answered to it."""
+"""A TCP proxy before a PostgreSQL server that loses what is answered to a request, or spoils the request itself."""
 
 import contextlib
 import select
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 COMMITTED = b"C\x00\x00\x00\x0bCOMMIT\x00"
@@ -12,7 +12,10 @@ COMMITTED = b"C\x00\x00\x00\x0bCOMMIT\x00"
 
 
 class LossyProxy:
-    """`lose_next_commit`: the answer in which the next commit is told is dropped, and its connection with it."""
+    """`lose_next_commit`: the answer in which the next commit is told is dropped, and its connection with it.
+
+    `spoil` makes of what a client says what the server hears; where that is nothing, it hears nothing.
+    """
 
     def __init__(self, host: str, port: int) -> None:
         self._host = host
@@ -21,6 +24,7 @@ class LossyProxy:
         self.port = int(self._listener.getsockname()[1])
         self._is_losing = False
         self.lost = 0
+        self.spoil: Callable[[bytes], bytes] = bytes
         self._is_closed = threading.Event()
         self._threads = [threading.Thread(target=self._accept)]
         self._threads[0].start()
@@ -59,7 +63,7 @@ class LossyProxy:
                 if client in ready:
                     if not (words := client.recv(65536)):
                         return
-                    server.sendall(words)
+                    server.sendall(self.spoil(words))
                 if server in ready:
                     if not (words := server.recv(65536)):
                         return

@@ -12,11 +12,15 @@ from typing import Any
 
 import psycopg
 import pytest
+from lossy_proxy import lossy
 from pg_server import backends, execute, suspended, terminate_backends
 from psycopg import conninfo
+from waiting import wait_until
 
 from chong.store.errors import Refused, StoreError, StoreUnavailable
 from chong.store.postgres import PostgresTaskStore
+from chong.store.postgres_address import parsed
+from chong.store.postgres_bell import Bell
 from chong.store.specimens import (
     LATER_TERM,
     TERM,
@@ -242,6 +246,25 @@ class TestBell:
             terminate_backends(database)
             assert bell.wait(1.0) is False
             assert bell.wait(1.0) is True
+
+    @pytest.mark.parametrize("heard", [b"LISTEM", b""], ids=["refused", "unanswered"])
+    def test_a_listening_that_fails_leaves_no_connection(self, store, database, heard):
+        """Nor does one that is never answered hold up its thread: it has the deadline of a call."""
+        run = stored_run(store)
+        parts = conninfo.conninfo_to_dict(database)
+        with lossy(str(parts["host"]), int(parts.get("port") or 5432)) as proxy:
+            place = parsed(database) | {"host": "127.0.0.1", "port": proxy.port}
+            with closing(Bell(place, run.node, deadline=DEADLINE)) as bell:
+                before = set(backends(database))
+                proxy.spoil = lambda words: heard and words.replace(b"LISTEN", heard) if b"LISTEN" in words else words
+                rung: list[bool] = []
+                thread = threading.Thread(target=lambda: rung.append(bell.wait(0.0)), daemon=True)
+                thread.start()
+                thread.join(LIMIT)
+                assert rung == [False]
+                wait_until(lambda: set(backends(database)) <= before, "the connection is gone")
+                proxy.spoil = bytes
+                assert bell.wait(0.0) is True
 
     def test_it_rings_only_when_the_command_is_stored(self, store):
         """One that is refused rings nowhere."""

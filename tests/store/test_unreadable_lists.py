@@ -14,11 +14,12 @@ import pytest
 from chong.store.alert import Finding
 from chong.store.contract import TaskStore
 from chong.store.errors import StoreError, UnreadableRow
-from chong.store.model import CatalogueEntry, HoldScope, Note, SharedHold
+from chong.store.model import CatalogueEntry, HoldScope, Note, SharedHold, TaskSnapshot
 from chong.store.pages import all_tasks
 from chong.store.postgres import PostgresTaskStore
 from chong.store.query import TaskQuery
 from chong.store.specimens import (
+    LATER_TERM,
     NODE,
     START,
     TERM,
@@ -45,6 +46,8 @@ class Damaged:
     execute: Callable[[str], Any]
     never: str
     """No time that Python can hold, as a literal."""
+    past: str
+    """A time long ago, as a literal."""
     told: list[UnreadableRow] = field(default_factory=list)
 
     def faults(self) -> list[str]:
@@ -59,13 +62,14 @@ def damaged(request, tmp_path) -> Iterator[Damaged]:
     told: list[UnreadableRow] = []
     if request.param == "sqlite":
         path = tmp_path / "chong.db"
-        make, other, never = partial(SqliteTaskStore, path), lambda: sqlite3.connect(path, isolation_level=None), "noon"
+        make, other = partial(SqliteTaskStore, path), lambda: sqlite3.connect(path, isolation_level=None)
+        never, past = "noon", "1"
     else:
         address = request.getfixturevalue("database")
-        make, never = partial(PostgresTaskStore, address), "infinity"
+        make, never, past = partial(PostgresTaskStore, address), "infinity", "'epoch'"
         other = partial(psycopg.connect, address, autocommit=True)
     with make(on_unreadable=told.append) as store, make() as strict, closing(other()) as connection:
-        yield Damaged(store, strict, connection.execute, f"'{never}'", told)
+        yield Damaged(store, strict, connection.execute, f"'{never}'", past, told)
 
 
 def populate(store: TaskStore) -> None:
@@ -235,6 +239,44 @@ def test_a_page_is_full_where_there_is_more_behind_it(damaged: Damaged, monkeypa
     assert [task.id for task in all_tasks(damaged.store, asked)] == expected
     assert [task.id for task in damaged.store.query(TaskQuery(limit=6))] == expected[:6]
     assert {fault.key for fault in damaged.told} == {task_id(number) for number in (5, 6, 7, 8)}
+
+
+HANDED: dict[str, tuple[Callable[[TaskStore, list[str]], list[TaskSnapshot]], str]] = {
+    "adopt": (lambda s, ids: s.adopt(TERM, LATER_TERM, ids, timedelta(seconds=30), "event"), "version = 3"),
+    "expire": (lambda s, ids: s.expire(ids, "event", actor="judge"), "status = 'lost'"),
+}
+
+
+@pytest.mark.parametrize("call", HANDED)
+@pytest.mark.parametrize("is_strict", [False, True], ids=["told", "strict"])
+def test_a_run_that_cannot_be_read_keeps_no_other_from_being_judged(damaged: Damaged, call: str, is_strict: bool):
+    """What is written is written, and the rest returned; who wants to hear of no such row learns it afterwards."""
+    hand, written = HANDED[call]
+    ids = [stored_run(damaged.store, number).id for number in (1, 2, 3)]
+    damaged.execute(f"UPDATE leases SET until = {damaged.past}")
+    damaged.execute(f"UPDATE tasks SET tags = '{{}}' WHERE id = '{ids[1]}'")
+    for _ in range(2):  # a repeated call returns the same ones
+        if is_strict:
+            with pytest.raises(UnreadableRow, match=f"tasks {ids[1]}, column tags"):
+                hand(damaged.strict, ids)
+        else:
+            assert [task.id for task in hand(damaged.store, ids)] == [ids[0], ids[2]]
+            assert damaged.faults() == ["tasks tags"]
+        (found,) = damaged.execute(f"SELECT count(*) FROM tasks WHERE {written}").fetchall()
+        assert found[0] == len(ids)
+
+
+@pytest.mark.parametrize("damaged", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("change", ["version = 'many'", "status = 'asleep'"])
+def test_a_run_that_stands_nowhere_keeps_no_other_from_being_judged(damaged: Damaged, change: str):
+    """SQLite keeps such values; what would follow from them nobody can say, so it stays as it is."""
+    ids = [stored_run(damaged.store, number).id for number in (1, 2)]
+    damaged.execute("UPDATE leases SET until = 1")
+    damaged.execute("PRAGMA ignore_check_constraints = ON")
+    damaged.execute(f"UPDATE tasks SET {change} WHERE id = '{ids[0]}'")
+    assert [task.id for task in damaged.store.expire(ids, "event", actor="judge")] == ids[1:]
+    assert damaged.faults() == [f"tasks {change.split(maxsplit=1)[0]}"]
+    assert [lease.task_id for lease in damaged.store.leases()] == ids[:1]
 
 
 PARTS = {

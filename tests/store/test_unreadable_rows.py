@@ -57,15 +57,56 @@ ROWS = {
 }
 
 
+HUGE = "1" + 400 * "0"
+"""A whole number that is beyond all fractions, too."""
+
+
+def stop_with(**elements: object) -> str:
+    plain = {"by": "o", "reason": None, **dict.fromkeys(("delivered_at", "acknowledged_at", "effective_at"), 1)}
+    return json.dumps(plain | {"asked_at": 1} | elements)
+
+
 ELEMENTS = {
-    "failure": ('["exception",5,null,null]', '["exception","E",{},null]', "[5,null,null,null]"),
-    "stop": (
-        '{"by":5,"reason":null,"asked_at":1,"delivered_at":1,"acknowledged_at":1,"effective_at":1}',
-        '{"by":"o","reason":null,"asked_at":"now","delivered_at":1,"acknowledged_at":1,"effective_at":1}',
+    "failure": (
+        '["exception",5,null,null]',
+        '["exception","E",{},null]',
+        "[5,null,null,null]",
+        '["exception",null,"m",null]',
+        '["exception","E",null,null]',
+        '[null,"E","m",null]',
+        '["exception","E","m",5]',
     ),
-    "progress": ('["x","y",5]', "[1,2,5]", "[1,[],null]", "[1e999,2,null]", "[1,2]"),
-    "usage": ('["many",1,1]', "[1.5,{},1]", "[]"),
-    "limits": ('{"node":"many"}', '{"node":1.5}', '{"node":[]}'),
+    "stop": (
+        stop_with(by=5),
+        stop_with(by=None),
+        stop_with(reason=5),
+        stop_with(asked_at="now"),
+        stop_with(asked_at=None),
+        stop_with(effective_at=10**400),
+    ),
+    "progress": (
+        '["x","y",5]',
+        "[1,2,5]",
+        "[1,[],null]",
+        "[1e999,2,null]",
+        "[1,2]",
+        f"[{HUGE},2,null]",
+        f"[1,{2**63},null]",
+        "[1,-1e300,null]",
+        "[1,true,null]",
+    ),
+    "usage": (
+        '["many",1,1]',
+        "[1.5,{},1]",
+        "[]",
+        "[null,1,1]",
+        f"[{HUGE},1,1]",
+        "[1e300,1,1]",
+        f"[1,{HUGE},1]",
+        f"[1,1,{2**63}]",
+        "[1,1,NaN]",
+    ),
+    "limits": ('{"node":"many"}', '{"node":1.5}', '{"node":[]}', f'{{"node":{HUGE}}}', '{"node":true}'),
 }
 
 
@@ -75,6 +116,15 @@ def test_what_stands_in_a_composite_value_is_checked_too(column, value):
     read = partial(CODEC.node_from_row, tell=refuse) if column == "limits" else CODEC.snapshot_from_row
     with pytest.raises(UnreadableRow, match=f"column {column}: expected a JSON"):
         read({"id": "k", "node": "k", "outcome": None, "version": 1, column: value})
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("usage", "[1.5,null,null]"), ("progress", f"[null,{2**63 - 1},null]"), ("limits", '{"node":null}')],
+)
+def test_what_may_be_unknown_is_readable_without_it(column, value):
+    """And so is the largest number that any store of ours has written."""
+    CODEC._values("leases", {"task_id": "k", column: value})
 
 
 def test_what_chong_writes_into_composite_values_is_read_back():

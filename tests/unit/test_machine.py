@@ -1,5 +1,6 @@
 """What is known of a machine, and which nodes share one."""
 
+import hashlib
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -14,6 +15,8 @@ from chong.supervisor.settings import Settings
 
 ID = "0123456789abcdef0123456789abcdef"
 OTHER = ID[::-1]
+TOLD = hashlib.sha256(f"chong {ID}".encode()).hexdigest()[:32]
+"""What others hear of it: the id itself stays on its machine."""
 MINUTE = timedelta(minutes=1)
 LONG_AGO = START - 60 * MINUTE
 BEGINNING = node_record("a.1", "a", boot_id="first", machine_id=ID, started_at=LONG_AGO, seen_at=START)
@@ -35,19 +38,19 @@ class TestMachineId:
     @pytest.mark.parametrize("content", [ID, f"{ID}\n", f" {ID} \n\n", ID.upper()])
     def test_it_is_32_digits(self, tmp_path, content):
         """Whatever blanks are around them."""
-        assert kept(tmp_path, content.encode()) == ID
+        assert kept(tmp_path, content.encode()) == TOLD
 
     @pytest.mark.parametrize(
         "content", [None, b"", b"\n", b"uninitialized\n", ID[:-1].encode(), b"g" * 32, b"\xff" * 32]
     )
     def test_what_is_none_counts_as_absent(self, tmp_path, content):
         """The other place is asked, and without one there the id is empty."""
-        assert kept(tmp_path, content, ID.encode()) == ID
+        assert kept(tmp_path, content, ID.encode()) == TOLD
         assert kept(tmp_path, content, content) == ""
 
     def test_the_first_place_goes_before_the_other(self, tmp_path):
         """As where a machine got a new id, and the old one lies about."""
-        assert kept(tmp_path, ID.encode(), OTHER.encode()) == ID
+        assert kept(tmp_path, ID.encode(), OTHER.encode()) == TOLD
 
     def test_what_cannot_be_read_counts_as_absent(self, tmp_path):
         """A directory, and a path that leads through a file."""
