@@ -185,7 +185,10 @@ class Cluster:
         self.shell.run("chong nodes")
 
     def look_at_what_is_left(self) -> None:
-        wait_until("its tasks are orphans", lambda: ("orphan", "node south") in self._findings())
+        left = {status: len(self._tasks(f"--node south --status {status}")) for status in ("running", "queued")}
+        expect("what runs on the south", left["running"], 1)
+        expect("whether all that was submitted waits", left["queued"] >= len(self.waiting), True)
+        self._wait_for_orphans(sum(left.values()))
         self.shell.run("chong doctor", code=1)
         expect_in("what doctor finds", ("uncovered", "buckets 16-31"), self._findings())
         self.shell.run("chong buckets")
@@ -198,6 +201,9 @@ class Cluster:
         self.shell.run(f"chong history {short(self.watches['south'])}")
         for task in self.waiting:
             expect("what waits on the south", self._task(task)["status"], "queued")
+        queued = len(self._tasks("--node south --status queued"))
+        self._wait_for_orphans(queued)
+        say(f"\n# What ran is lost, so nobody misses it any more. {queued} queued tasks are orphans all the same.")
 
     def ask_the_dead_for_a_stop(self) -> None:
         said = self.shell.run(f"chong stop {short(self.waiting[0])}")
@@ -283,6 +289,14 @@ class Cluster:
     def _findings(self) -> dict[tuple[str, str], str]:
         found = self.shell.look("chong doctor", 1) or ()
         return {(each["kind"], each["subject"]): each["detail"] for each in found}
+
+    def _wait_for_orphans(self, count: int) -> None:
+        """What doctor finds on the south: each task there counts, whatever it waits for."""
+        told = f"{count} tasks without change, "
+        wait_until(
+            f"{count} tasks of the south are orphans",
+            lambda: self._findings().get(("orphan", "node south"), "").startswith(told),
+        )
 
     def _wait_for_status(self, task_id: str, status: str) -> None:
         wait_until(f"{task_id} is {status}", lambda: self._task(task_id)["status"] == status)

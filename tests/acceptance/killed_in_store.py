@@ -37,10 +37,10 @@ def die_soon() -> None:
 
 def deadly(called: Callable[..., Any]) -> Callable[..., Any]:
     def killed(*args: Any, **facts: Any) -> Any:
-        if moment == "won":
+        if moment in {"won", "frozen"}:
             answer = called(*args, **facts)
             if answer and next(calls) == number:
-                die()
+                os.kill(os.getpid(), signal.SIGKILL if moment == "won" else signal.SIGSTOP)
             return answer
         is_last = next(calls) == number
         if is_last and moment == "before":

@@ -2,7 +2,7 @@
 
 import json
 
-from node_bench import S, Supervised, wait_until
+from node_bench import S, Supervised, key_of, wait_until
 
 
 def release(node: Supervised, name: str) -> None:
@@ -127,14 +127,14 @@ def test_a_node_that_is_away_is_told(place: Supervised):
     assert "is chong-supervisor running on this machine?" in answer.err
 
 
-def test_hold_of_a_key_by_another_node_is_refused(place: Supervised):
+def test_work_that_is_another_nodes_is_refused(place: Supervised):
     """A partition names its buckets."""
     node = place.start("--owned-buckets", "0-3")
-    answer = node.cli("submit", "noop", "--key", "acme")
-    assert answer.code in {0, 1}
-    keyless = node.cli("submit", "noop")
-    assert (keyless.code, keyless.err.count("\n")) == (1, 1)
-    assert "0-3" in keyless.err
+    assert node.cli("submit", "noop", "--key", key_of(0, 3)).code == 0
+    for words in (("--key", key_of(4, 63)), ()):
+        answer = node.cli("submit", "noop", *words)
+        assert (answer.code, answer.out, answer.err.count("\n")) == (1, "", 1)
+        assert "0-3" in answer.err
     wait_until(lambda: node.cli("ps", "--json").json == [], "an idle node")
 
 

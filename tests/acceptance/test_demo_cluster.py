@@ -76,6 +76,11 @@ def test_the_demo_of_a_cluster_comes_out_as_told():
         assert demo.returncode == 0, said[-3000:]
         firings, parts = re.search(r"# (\d+) firings since then, .*: (.*)\.", said).groups()
         assert int(firings) == sum(map(int, re.findall(r"(\d+) on", parts)))
+        # By doctor: first with the one that ran when its node died, then without it.
+        both = list(map(int, re.findall(r"orphan: node south.*?(\d+) tasks without change", said)))
+        (queued,) = re.findall(r"(\d+) queued tasks are orphans all the same", said)
+        assert both[0] == int(queued) + 1
+        assert int(queued) >= 2
         assert said.endswith("Everything is as expected.\n")
         assert list(Path(place).iterdir()) == []
         wait_until(lambda: not of_the_demo(place), "the end of its processes", 5)

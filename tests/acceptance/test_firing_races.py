@@ -1,14 +1,19 @@
-"""Two real supervisors that own the same buckets race for each firing, and one of them is killed at its claim."""
+"""Two real supervisors that own the same buckets race for each firing; one of them is killed or frozen at its claim."""
 
+import os
+import signal
 import sys
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
 import psycopg
-from node_bench import Enter, Supervised, wait_until
+import pytest
+from node_bench import LEASE, Enter, Supervised, wait_until
+from waiting import state_of
 
 KILLER = (sys.executable, str(Path(__file__).with_name("killed_in_store.py")), "claim_firing", "20", "won")
+FREEZER = (*KILLER[:-1], "frozen")
 OFTEN = ("--tasks", "node_often")
 PATIENCE = 90.0
 """Seconds; whoever wakes first at an instant may claim all of it, so one of them can lose for long."""
@@ -53,6 +58,31 @@ def test_each_firing_runs_once_though_one_owner_is_killed_at_its_claim(fleet: En
     left = [instant for instant in its_own if instant in silent or instant not in unrun]
     assert silent
     assert silent == set(left[-len(silent) :])
+
+
+@pytest.mark.parametrize("lease", [LEASE, 30.0], ids=["past its lease", "within its lease"])
+def test_each_firing_runs_once_though_one_owner_is_frozen_at_its_claim(fleet: Enter, lease: float):
+    """The other one runs what comes meanwhile; what it had claimed runs when it goes on, and nothing runs twice."""
+    one = fleet("--node", "one", *OFTEN, lease=lease)
+    two = fleet("--node", "two", *OFTEN, lease=lease, within=FREEZER, wait=False)
+    wait_until(lambda: state_of(two.supervisor.pid) == "T", "the freeze at the claim", PATIENCE)
+    *_, frozen_at = (instant for instant, (owner, _) in claims(one).items() if owner == "two")
+    fired = len(claims(one))
+    wait_until(lambda: len(claims(one)) >= fired + 16 * (LEASE + 2), "firings meanwhile", PATIENCE)
+    assert {owner for instant, (owner, _) in claims(one).items() if instant[0] > frozen_at[0]} == {"one"}
+    assert frozen_at not in runs(one, two)
+    os.kill(two.supervisor.pid, signal.SIGCONT)
+    wait_until(lambda: frozen_at in runs(two), "what was claimed before the freeze")
+    goes_on_at = max(instant[0] for instant in claims(one))
+    wait_until(lambda: any(head > goes_on_at for head, _ in runs(two)), "two in the race again", PATIENCE)
+    # Of all that was claimed up to then nothing is left lying; it may still wait for its turn.
+    before = {instant for instant in claims(one) if instant[0] <= goes_on_at}
+    wait_until(lambda: before <= {*runs(one, two), *told(one), *told(two)}, "an end of all that was claimed", PATIENCE)
+    for node in (one, two):
+        assert node.terminate() == 0
+    ran, claimed = runs(one, two), claims(one)
+    assert [instant for instant, count in ran.items() if count > 1] == []
+    assert set(ran) <= set(claimed)
 
 
 def told(node: Supervised) -> set[Instant]:

@@ -14,6 +14,7 @@ from node_bench import Enter, S, Supervised, key_of, wait_until
 from pg_server import Databases, Server, url_of
 from psycopg import conninfo
 
+from chong.store.buckets import BucketPolicy
 from chong.store.postgres_address import label_of, parsed
 from chong.store.query import TaskQuery
 from chong.store.schema import SCHEMA_VERSION
@@ -50,12 +51,15 @@ def test_a_command_rings_at_its_node(fleet: Enter, outside: Supervised):
     assert time.monotonic() - asked < 30
 
 
-def test_a_submission_outside_its_buckets_is_refused_and_names_the_owner(fleet: Enter):
+def test_a_submission_outside_its_buckets_is_refused_and_says_which_are_its_own(fleet: Enter):
     """It is never handed on: nobody runs somebody else's task."""
-    one = fleet(*named("one", "0-31"))
-    answer = one.cli("--node", "one", "submit", "noop", "--key", key_of(32, 63))
-    assert answer.code in {1, 2}
-    assert "bucket" in answer.err
+    one, two = fleet(*named("one", "0-31")), fleet(*named("two", "32-63"))
+    key = key_of(32, 63)
+    answer = one.cli("--node", "one", "submit", "noop", "--key", key)
+    bucket = BucketPolicy(64).bucket_of(key)
+    said = f"chong: key {key!r} falls into bucket {bucket}: expected one of node 'one', 0-31\n"
+    assert (answer.code, answer.out, answer.err) == (1, "", said)
+    assert two.store.query(TaskQuery()) == []
 
 
 def test_a_supervisor_that_is_killed_is_followed_by_the_next_term(fleet: Enter):

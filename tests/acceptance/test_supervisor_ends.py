@@ -28,7 +28,7 @@ def test_a_drain_lets_running_tasks_finish(place: Supervised):
     wait_until(lambda: node.events("draining"), "the drain")
     refused = node.cli("submit", "noop")
     assert (refused.code, refused.out) == (1, "")
-    assert "going down" in refused.err or "does not take work" in refused.err
+    assert refused.err == "chong: the node is going down and takes no new work\n"
     release(node)
     assert node.supervisor.wait(20) == 0
     assert node.task(running).status is S.SUCCEEDED

@@ -1,6 +1,5 @@
 """`chong config`, `chong completion`, and chong.toml as every command reads it."""
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -13,6 +12,7 @@ from needs import as_root
 
 from chong.cli.completion import PROGRAMS, SHELLS, script
 from chong.cli.main import COMMANDS
+from chong.supervisor import paths
 from chong.supervisor.keys import KEYS
 
 FLEET = """\
@@ -87,13 +87,12 @@ class TestCheck:
         file.write_text("x")
         assert chong("config", "check").code == chong("ps").code == 2
 
-    def test_without_any_file_it_says_so(self, tmp_path, monkeypatch):
-        """Nothing was checked, so nothing was found to be right."""
-        (tmp_path / "home").mkdir()
-        env = {"CHONG_CONFIG": "", "XDG_CONFIG_HOME": str(tmp_path / "home")}
-        answer = call(tmp_path, "config", "check", env=env)
-        if os.path.lexists("/etc/chong/chong.toml"):
-            pytest.skip("this machine has a file of its own")
+    def test_without_any_file_it_says_so(self, chong, tmp_path, monkeypatch):
+        """Nothing was checked, so nothing was found to be right; whatever files this machine has."""
+        monkeypatch.setenv("CHONG_CONFIG", "")
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+        monkeypatch.setattr(paths, "SYSTEM_CONFIG", tmp_path / "etc" / "chong.toml")
+        answer = chong("config", "check")
         assert (answer.code, answer.out) == (2, "")
         assert answer.err == "chong: expected a FILE, --config or CHONG_CONFIG: no file lies in its usual place\n"
 

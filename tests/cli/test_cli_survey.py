@@ -1,7 +1,11 @@
 """Buckets, nodes, definitions, counts."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 from cli_world import S, World
+from waiting import LIMIT
 
 from chong.cli.definition import options_text
 from chong.store.model import CatalogueEntry, NodeRecord
@@ -17,13 +21,16 @@ def test_a_node_without_partition_covers_all(world: World, chong):
     """On an idle node, too; keyless work is shown as "-"."""
     assert [line.split()[:3] for line in chong("buckets").lines[1:]] == [["0-63", "OK", "node-a"]]
     world.add(bucket=3, bucket_key="k")
-    world.add(status=S.QUEUED)
+    waiting = world.add(status=S.QUEUED)
     world.add(status=S.SUCCEEDED, bucket=9, bucket_key="l")
+    with closing(sqlite3.connect(world.path, isolation_level=None)) as other:
+        other.execute("UPDATE tasks SET status_changed_at = status_changed_at - 90000000 WHERE id = ?", [waiting.id])
     rows = rows_of(chong("buckets", "--json"))
     assert list(rows) == [None, *range(64)]
     assert set(rows[3]) == ROW
     assert (rows[3]["owners"], rows[3]["state"], rows[3]["running"]) == (["node-a"], "OK", 1)
-    assert rows[None]["oldest_wait"] >= 0
+    assert rows[3]["oldest_wait"] is None
+    assert 90 <= rows[None]["oldest_wait"] < 90 + LIMIT
     assert "  -" in chong("buckets").lines[1]
 
 

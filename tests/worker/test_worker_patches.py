@@ -154,7 +154,10 @@ AROUND = ["PY_START", "PY_UNWIND", "CALL", "C_RETURN", "JUMP", "BRANCH", "RAISE"
 WITHIN = [(["PY_RETURN"], "KeyboardInterrupt")] + [
     (kinds, "chong.worker.EndLostError") for kinds in (["LINE"], ["INSTRUCTION"], [])
 ]
-needs_monitoring = pytest.mark.skipif(not hasattr(sys, "monitoring"), reason="sys.monitoring came with Python 3.12")
+needs_monitoring = pytest.mark.skipif(
+    not hasattr(sys, "monitoring"),
+    reason="sys.monitoring came with Python 3.12; before it no task can do this, so the gate does not ask for it",
+)
 
 
 @needs_monitoring
