@@ -65,6 +65,17 @@ class Firings:
         wait = self._schedule.seconds_to_next(now)
         self._loop.later(LOOK_SECONDS if wait is None else max(LEAST_SECONDS, min(wait, LOOK_SECONDS)), self.look)
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether a claim is under way: what it is granted nobody else runs."""
+        return bool(self._asked)
+
+    def end(self) -> None:
+        """Tell the instants whose claims have no answer: they may be granted, and nobody runs them now."""
+        # Where one claim is under way a newer instant waits behind it; that one was never asked for.
+        for firing in (self._unclaimed | self._asked).values():
+            self._miss(firing)
+
     def _go_by(self, catalogue: Catalogue | None, now: datetime) -> None:
         if catalogue is None or catalogue is self._catalogue:
             return

@@ -284,7 +284,8 @@ class Term:
         patience = time.monotonic() + self.thread.call(self.node.longest_ladder) + KILL_SECONDS
         self.thread.wait_until(lambda: not self.queue.running, lambda: patience)
         flushed_by = time.monotonic() + FLUSH_SECONDS
-        self.thread.wait_until(lambda: self.node.is_quiet, lambda: flushed_by)
+        self.thread.wait_until(lambda: self.node.is_quiet and not self.firings.is_asking, lambda: flushed_by)
+        self.thread.call(self.firings.end)
         if len(self._parts.outbox):
             self._log.error("unsent", writes=len(self._parts.outbox))
 

@@ -300,6 +300,24 @@ class TestFirings:
         newest = Firing("tick", None, START.replace(microsecond=0) + 20 * SECOND)
         assert store.claim_firing("tick", None, newest.planned, node="node-b", event_id="its own")
 
+    @pytest.mark.parametrize("lost", [False, True], ids=["under way", "its reply lost"])
+    def test_a_claim_without_an_answer_is_told_at_the_end(self, node, lost):
+        """It may be granted, and then nobody else runs it; what waits behind it was never asked for."""
+        node.loses_replies = lost
+        node.at(10, work=lost)
+        assert node.firings.is_asking is not lost
+        if not lost:
+            node.at(20, work=False)
+        node.firings.end()
+        assert [(event, facts["planned"][17:19]) for event, facts in node.said] == [("firing_missed", "10")]
+
+    def test_what_was_answered_is_not_told_at_the_end(self, node):
+        """It has its task, or its refusal."""
+        node.at(10)
+        assert not node.firings.is_asking
+        node.firings.end()
+        assert node.events == []
+
     def test_an_instant_without_an_answer_is_missed_when_the_next_one_has_come(self, node):
         """It may be claimed, but what nobody knows is not run; the newest is asked for at the next look."""
         node.loses_replies = True
