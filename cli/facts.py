@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from chong.cli.ending import end_text
+from chong.cli.moments import latest, moments_of, moments_of_stop
 from chong.cli.render import block, json_text, sheet
 from chong.cli.standing import Standing, mark_of
 from chong.cli.taskrow import progress_text, ran_for
 from chong.cli.times import ago, span, stamp
-from chong.store.model import Command, Failure, StopMoments, TaskSnapshot, Transition
+from chong.store.model import Command, Failure, TaskSnapshot, Transition
 from chong.store.states import Status
 from chong.supervisor.verdict import OOM, signal_name
 
@@ -34,7 +35,8 @@ def fact_lines(
         (f"task {task.id}", _identity(task, standing, now)),
         ("state", _state(task, standing, trail[-1].reason if trail else None, now)),
         ("attempt", [*_attempt(task, now), ("timeout", _lateness(task, trail))]),
-        ("stop", [] if task.stop is None else _stop(task, task.stop)),
+        ("stop", [] if task.stop is None else moments_of_stop(task.stop, is_over=task.status.is_final).facts()),
+        *((command.action.value, moments_of(command, trail).facts()) for command in latest(commands)),
         ("commands", [(command.action.value, _command(command, standing)) for command in commands]),
         ("failure", _failure(task, memory_limit)),
     ]
@@ -129,26 +131,6 @@ def _usage(task: TaskSnapshot) -> str | None:
     if usage.max_rss_bytes is not None:
         parts.append(f"{usage.max_rss_bytes / _MEBIBYTE:.1f} MiB at most")
     return ", ".join(parts)
-
-
-def _stop(task: TaskSnapshot, stop: StopMoments) -> list[Fact]:
-    """Every moment counts from the first one; one that has not come yet, or never will, says so."""
-    return [
-        ("asked", stamp(stop.asked_at)),
-        ("by", stop.by),
-        ("reason", stop.reason),
-        ("delivered", _moment(stop, stop.delivered_at) or _missing(task, "never, no worker was there to hear it")),
-        ("acknowledged", _moment(stop, stop.acknowledged_at) or _missing(task, "never, it met no checkpoint")),
-        ("effective", _moment(stop, stop.effective_at) or _missing(task, "unknown")),
-    ]
-
-
-def _moment(stop: StopMoments, moment: datetime | None) -> str | None:
-    return None if moment is None else f"{stamp(moment)} (after {span(moment - stop.asked_at)})"
-
-
-def _missing(task: TaskSnapshot, final: str) -> str:
-    return final if task.status.is_final else "not yet"
 
 
 def _command(command: Command, standing: Standing) -> str:

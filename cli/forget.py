@@ -14,9 +14,9 @@ from chong.cli.shared_hold import check_node
 from chong.store.contract import TaskStore
 from chong.store.errors import ConfigurationError, Refused
 from chong.store.forgetting import check_gone
-from chong.store.pages import all_tasks
+from chong.store.pages import count_tasks
 from chong.store.query import TaskQuery
-from chong.store.states import RUNS, WAITING, Status
+from chong.store.states import RUNS, WAITING
 from chong.supervisor.keys import NODE_LIMIT
 from chong.supervisor.oneline import counted
 from chong.supervisor.submission import check_text
@@ -43,10 +43,10 @@ def forget(
         raise ConfigurationError("--yes: expected it beside forget, got none; --dry-run counts what would be lost")
     check_text("node", node, NODE_LIMIT)
     with reach(call, whole=True) as reached:
-        runs = _count(reached.store, node, RUNS)
+        runs = count_tasks(reached.store, TaskQuery(node=node, statuses=RUNS))
         if dry_run:
             _check_gone(reached.store, node)
-            lost = _count(reached.store, node, WAITING)
+            lost = count_tasks(reached.store, TaskQuery(node=node, statuses=WAITING))
         else:
             check_node(node, [known.node for known in reached.store.nodes()])
             why = f"node {node} was forgotten" + (f": {reason}" if reason else "")
@@ -80,7 +80,3 @@ def _forget(store: TaskStore, node: str, actor: str, reason: str) -> int:
     finally:
         show_progress("")
     return lost
-
-
-def _count(store: TaskStore, node: str, statuses: frozenset[Status]) -> int:
-    return sum(1 for _ in all_tasks(store, TaskQuery(node=node, statuses=statuses)))

@@ -14,7 +14,7 @@ from chong.store.contract import TaskStore
 from chong.store.errors import ConfigurationError
 from chong.store.model import HoldScope
 from chong.store.open import open_store
-from chong.store.pages import all_tasks
+from chong.store.pages import all_tasks, count_tasks
 from chong.store.query import TaskQuery
 from chong.store.rebucketing import Rebucketing, check_at_rest
 from chong.store.states import RUNS, WAITING
@@ -96,7 +96,7 @@ def _count(store: TaskStore, policy: BucketPolicy) -> tuple[int, int, int]:
     before = check_at_rest(
         recorded=store.deployment().num_buckets,
         live=[node.node for node in store.nodes() if node.is_live],
-        runs=sum(1 for _ in all_tasks(store, TaskQuery(statuses=RUNS))),
+        runs=count_tasks(store, TaskQuery(statuses=RUNS)),
         held=[hold.target for hold in store.holds().holds if hold.scope is HoldScope.BUCKET],
     )
     keyed = [task for task in all_tasks(store, TaskQuery(statuses=WAITING)) if task.bucket_key is not None]

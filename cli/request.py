@@ -1,7 +1,7 @@
 """Asking for a stop, pause, freeze or resume of some tasks, and, when wanted, waiting until it came about."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import click
@@ -9,6 +9,7 @@ import click
 from chong.cli.ending import one_line
 from chong.cli.filters import Filter
 from chong.cli.find import TAIL, find_one
+from chong.cli.moments import moments_of, moments_of_stop
 from chong.cli.reach import Reached
 from chong.cli.render import escape
 from chong.cli.screen import remark
@@ -16,7 +17,7 @@ from chong.cli.times import span, utc_now
 from chong.cli.wait import wait_until
 from chong.store.contract import TaskStore
 from chong.store.errors import Refused
-from chong.store.model import Action, Command, NodeRecord, StopMoments, TaskSnapshot
+from chong.store.model import Action, Command, NodeRecord, TaskSnapshot, Transition
 from chong.store.pages import PAGE, all_tasks
 from chong.store.states import RUNS, WAITING, Status
 from chong.supervisor.client import Client
@@ -175,16 +176,26 @@ def _delay(action: Action, task: TaskSnapshot) -> str:
 
 
 def look(store: TaskStore, command: Command) -> Effect | None:
-    # The command first: when it is done, the state read after it is one that it led to.
-    stored = next((known for known in store.commands(command.task_id) if known.id == command.id), command)
+    # The command first: when it is done, the state read after it is one that it led to, and so is the trail.
+    stored = _stored(store, command)
     task = store.get(command.task_id)
-    return Effect(came_about=False, text="the task is gone") if task is None else effect_of(stored, task)
-
-
-def effect_of(command: Command, task: TaskSnapshot) -> Effect | None:
-    """What became of `command`, by the stored command and the task as it stands; None while that is open."""
+    if task is None:
+        return Effect(came_about=False, text="the task is gone")
     if task.status.is_final:
-        return _end_reached(command, task)
+        # It may have been done, and the task have ended, since then. Of what has ended nothing changes any more.
+        stored = _stored(store, command)
+    return effect_of(stored, task, store.history(task.id) if stored.finished_at is not None else [])
+
+
+def _stored(store: TaskStore, command: Command) -> Command:
+    """As it stands now."""
+    return next((known for known in store.commands(command.task_id) if known.id == command.id), command)
+
+
+def effect_of(command: Command, task: TaskSnapshot, trail: Sequence[Transition]) -> Effect | None:
+    """What became of `command`, by the stored command, the task as it stands and its trail; None while that is open."""
+    if task.status.is_final:
+        return _end_reached(command, task, trail)
     if command.finished_at is None:
         return None
     if command.outcome in ("refused", "superseded", "too_late"):
@@ -192,38 +203,35 @@ def effect_of(command: Command, task: TaskSnapshot) -> Effect | None:
         return Effect(came_about=False, text=escape(f"{command.action} {command.outcome}{detail}"))
     aim = {Action.PAUSE: Status.PAUSED, Action.FREEZE: Status.PAUSED, Action.RESUME: Status.RUNNING}.get(command.action)
     if task.status is aim:
-        return Effect(came_about=True, text=", ".join((_status(task), *_asking(command))))
-    if aim is None or task.status not in WAITING | {Status.STOPPING}:
+        return Effect(came_about=True, text=_told(_status(task), command, trail))
+    if aim is None:
         return None
-    # A resumed task did go on before it came to this; one that was to pause will not stand still any more.
-    return Effect(came_about=command.action is Action.RESUME, text=f"{command.action} overtaken, now {one_line(task)}")
+    overtaken = f"{command.action} overtaken, now {one_line(task)}"
+    if task.status in WAITING | {Status.STOPPING}:
+        # A resumed task did go on before it came to this; one that was to pause will not stand still any more.
+        return Effect(came_about=command.action is Action.RESUME, text=overtaken)
+    moments = moments_of(command, trail)
+    if moments.came_about:
+        return Effect(came_about=True, text=_told(_status(task), command, trail))
+    return Effect(came_about=False, text=overtaken) if moments.is_void else None
 
 
-def _end_reached(command: Command, task: TaskSnapshot) -> Effect:
+def _end_reached(command: Command, task: TaskSnapshot, trail: Sequence[Transition]) -> Effect:
     """A stop wanted the task to be over, and knows that unless it is `lost`; a pause wanted it to live on.
 
     A resumed task may have ended before anybody looked: then its command says that it did go on.
     """
     if command.action is Action.RESUME and command.outcome == "done":
-        return Effect(came_about=True, text=one_line(task))
+        return Effect(came_about=True, text=_told(one_line(task), command, trail))
     if command.action is not Action.STOP:
         return Effect(came_about=False, text=f"it has ended: {one_line(task)}")
-    return Effect(came_about=task.status is not Status.LOST, text=", ".join((one_line(task), *_moments(task.stop))))
+    # By whom it was asked the end says.
+    moments = () if task.stop is None else moments_of_stop(task.stop, is_over=True).words()
+    return Effect(came_about=task.status is not Status.LOST, text=", ".join((one_line(task), *moments)))
 
 
-def _asking(command: Command) -> Iterator[str]:
-    """Both moments are the store's."""
-    yield f"asked by {escape(command.issued_by)}"
-    if command.stored_at is not None and command.finished_at is not None:
-        yield f"taken up after {span(command.finished_at - command.stored_at)}"
-
-
-def _moments(stop: StopMoments | None) -> Iterator[str]:
-    """Those that there were, each counted from the first one; by whom it was asked the end says."""
-    if stop is not None:
-        for word in ("delivered", "acknowledged", "effective"):
-            if (moment := getattr(stop, f"{word}_at")) is not None:
-                yield f"{word} after {span(moment - stop.asked_at)}"
+def _told(now: str, command: Command, trail: Sequence[Transition]) -> str:
+    return ", ".join((now, f"asked by {escape(command.issued_by)}", *moments_of(command, trail).words()))
 
 
 def _who(task: TaskSnapshot) -> str:

@@ -1,6 +1,6 @@
 """Holds in the store: asking for them, and, when wanted, waiting until every live node keeps to them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -81,9 +81,9 @@ def holds_by_target(store: TaskStore) -> dict[Target, SharedHold]:
     return {(hold.scope, hold.target): hold for hold in store.holds().holds}
 
 
-def _check_known(store: TaskStore, targets: Iterable[Target], held: Iterable[Target]) -> None:
-    """A definition may be gone while its tasks still wait, and anything while it is held."""
-    for scope, target in set(targets).difference(held):
+def _check_known(store: TaskStore, targets: Iterable[Target], held: Container[Target]) -> None:
+    """A definition may be gone while its tasks still wait, and anything while it is held. The first one is named."""
+    for scope, target in (each for each in targets if each not in held):
         if scope is HoldScope.NODE:
             check_node(target, [node.node for node in store.nodes()])
         elif scope is HoldScope.NAME:

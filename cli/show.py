@@ -1,5 +1,8 @@
 """`chong show` and `chong history`: all that is known about one task."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import click
 
 from chong.cli.candidates import ids
@@ -7,6 +10,7 @@ from chong.cli.definition import memory_limit_text
 from chong.cli.facts import fact_lines
 from chong.cli.find import find_one
 from chong.cli.invocation import Invocation
+from chong.cli.moments import moments_of
 from chong.cli.option import json_option
 from chong.cli.reach import reach
 from chong.cli.screen import print_json, print_lines, print_table, shows_colour
@@ -15,7 +19,8 @@ from chong.cli.taskrow import task_json
 from chong.cli.times import utc_now
 from chong.cli.trail import COLUMNS, trail_json, trail_rows
 from chong.store.contract import TaskStore
-from chong.store.model import TaskSnapshot
+from chong.store.model import Action, Command, TaskSnapshot, Transition
+from chong.store.view import as_json as view_of
 
 
 @click.command()
@@ -24,6 +29,9 @@ from chong.store.model import TaskSnapshot
 @click.pass_obj
 def show(call: Invocation, part: str, *, as_json: bool) -> None:
     """Show one task with all that is known about it.
+
+    Of its stop, its last pause or freeze, and the resume after it, it says when they were asked, delivered,
+    acknowledged and in effect; --json has that of each pause, freeze and resume.
 
     ID may be the beginning or the end of the task's id. Times are UTC.
     """
@@ -34,9 +42,16 @@ def show(call: Invocation, part: str, *, as_json: bool) -> None:
         trail = reached.store.history(task.id)
         limit = _memory_limit(reached.store, task)
     if as_json:
-        return print_json({**task_json(task, standing), "commands": commands, "hold": standing.hold})
+        told = [_with_moments(command, trail) for command in commands]
+        return print_json({**task_json(task, standing), "commands": told, "hold": standing.hold})
     lines = fact_lines(task, commands, standing, trail, utc_now(), memory_limit=limit, colour=shows_colour())
     return print_lines(lines)
+
+
+def _with_moments(command: Command, trail: Sequence[Transition]) -> dict[str, Any]:
+    """Those of a stop stand with the task."""
+    moments = {} if command.action is Action.STOP else moments_of(command, trail).as_fields()
+    return {**view_of(command), **moments}
 
 
 def _memory_limit(store: TaskStore, task: TaskSnapshot) -> str | None:

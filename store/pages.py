@@ -10,6 +10,11 @@ from chong.store.query import MAX_LIMIT, TaskQuery
 PAGE = MAX_LIMIT
 
 
+def count_tasks(store: TaskStore, query: TaskQuery) -> int:
+    """How many tasks fit, read page by page; `stats` would count all that have ended, too."""
+    return sum(1 for _ in all_tasks(store, query))
+
+
 def all_tasks(store: TaskStore, query: TaskQuery, *, whole: bool = False) -> Iterator[TaskSnapshot]:
     """Every task that fits, newest first, read page by page; the query's own `limit` does not count.
 

@@ -109,6 +109,18 @@ class Asked:
     issued_at: datetime | None = None
 
 
+def event_of_command(command_id: str) -> str:
+    """The id of the event that a command is; the further changes of one step have it with a number behind."""
+    return f"command.{command_id}"
+
+
+def is_of_command(event_id: str, command_id: str | None = None) -> bool:
+    """Whether a change with this event's id was caused by the command; by any, where none is named."""
+    if command_id is None:
+        return event_id.startswith(event_of_command(""))
+    return event_id == event_of_command(command_id) or event_id.startswith(event_of_command(command_id) + ".")
+
+
 @dataclass(frozen=True, slots=True)
 class GiveUpStart:
     """The supervisor drains: a start that has not reached user code goes back to the queue."""

@@ -302,7 +302,7 @@ class Node:
     def _command(self, command: Command) -> None:
         if command.task_id in self.tasks:
             asked = e.Asked(command.action, command.issued_by, command.reason, command.id, command.issued_at)
-            self.tasks.feed(command.task_id, asked, f"command.{command.id}")
+            self.tasks.feed(command.task_id, asked, e.event_of_command(command.id))
         else:
             self.courier.do(partial(self._answer_stranger, command))
 

@@ -1,6 +1,7 @@
 """Rules for what somebody asks of a task: stop, pause, freeze, resume."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from chong.store.model import Action, StopMoments
 from chong.store.states import WAITING, Status
@@ -49,7 +50,9 @@ def _deliver_stop(step: Step) -> None:
 
 
 def ask_pending(step: Step, asked: e.Asked) -> None:
-    """A pause or a freeze that waited for the start."""
+    """A pause or a freeze that waited for the start; on record it is what caused the change, not the start."""
+    if asked.command_id is not None:
+        step.event = replace(step.event, id=e.event_of_command(asked.command_id))
     _ASKS[asked.action](step, asked)
 
 

@@ -1,6 +1,7 @@
 """`chong` beside a live node."""
 
 import json
+import re
 
 from node_bench import S, Supervised, key_of, wait_until
 
@@ -80,6 +81,33 @@ def test_pause_and_resume_wait_for_their_effect(shared: Supervised):
     assert shared.cli("resume", task_id, "--wait").code == 0
     assert shared.task(task_id).status is S.RUNNING
     release(shared, "pause")
+    assert shared.end_of(task_id).status is S.SUCCEEDED
+
+
+def test_the_moments_of_a_pause_and_its_resume_are_those_of_the_node(shared: Supervised):
+    """In their order, told by --wait, by show and in JSON, with who asked."""
+    task_id = hold(shared, "moments")
+    after = r"after \d+\.\ds"
+    paused = shared.cli("pause", task_id, "--wait", "--as", "olga", "--reason", "lunch").out
+    moments = f"delivered {after}, acknowledged {after}, effective {after}"
+    assert re.fullmatch(rf"{task_id[-8:]} until: paused, asked by olga, {moments}\n", paused)
+    resumed = shared.cli("resume", task_id, "--wait", "--as", "eve").out
+    assert re.fullmatch(
+        rf"{task_id[-8:]} until: running, asked by eve, delivered {after}, effective {after}\n", resumed
+    )
+    pause, resume = shared.cli("show", task_id, "--json").json["commands"]
+    known = [pause[f"{name}_at"] for name in ("stored", "delivered", "acknowledged", "effective")]
+    assert known == sorted(known)
+    assert (
+        known[2]
+        == known[3]
+        == shared.moment(task_id, S.PAUSED).stored_at.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    )
+    assert (resume["acknowledged_at"], resume["effective_at"]) == (None, resume["finished_at"])
+    shown = shared.cli("show", task_id).out
+    assert re.search(r"\n\npause\n  asked .*\n  by +olga\n  reason +lunch\n  delivered ", shown)
+    assert re.search(r"\n\nresume\n  asked .*\n  by +eve\n  delivered .*\n  effective ", shown)
+    release(shared, "moments")
     assert shared.end_of(task_id).status is S.SUCCEEDED
 
 

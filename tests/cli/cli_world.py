@@ -13,6 +13,8 @@ from typing import Any
 
 from chong.store.ids import new_id
 from chong.store.model import (
+    Command,
+    Completion,
     Failure,
     FailureKind,
     LeaseGrant,
@@ -22,8 +24,10 @@ from chong.store.model import (
     TermRecord,
     Transition,
 )
+from chong.store.postgres import PostgresTaskStore
 from chong.store.sqlite import SqliteTaskStore
 from chong.store.states import Status
+from chong.supervisor.events import event_of_command
 
 S = Status
 TO_RUN = (S.QUEUED, S.STARTING, S.RUNNING)
@@ -54,13 +58,21 @@ class Answer:
 
 
 class World:
-    """`store` is the store's own; `run` calls the command line in a process of its own."""
+    """`store` is the store's own; `run` calls the command line in a process of its own.
 
-    def __init__(self, state: Path) -> None:
+    address: of a PostgreSQL store, which goes by its server's clock.
+    """
+
+    def __init__(self, state: Path, address: str | None = None) -> None:
         self.state = state
+        self.address = address
         self.path = state / "chong.db"
         self._ago = timedelta()
-        self.store = SqliteTaskStore(self.path, clock=lambda: datetime.now(UTC) - self._ago)
+        self.store = (
+            SqliteTaskStore(self.path, clock=lambda: datetime.now(UTC) - self._ago)
+            if address is None
+            else PostgresTaskStore(address)
+        )
         self.last_id = ""
         self.store.record_num_buckets(64)
         self.add_node("node-a", None)
@@ -114,6 +126,20 @@ class World:
         after, step = moved(task, status, **facts)
         self.store.save(after, [step], expect_version=task.version)
         return after
+
+    def obey(self, command: Command, task: TaskSnapshot, *statuses: Status) -> TaskSnapshot:
+        """As a node does: in one save the command is done, and the task gets there; the command causes the first."""
+        return self.obey_all(task, {command: statuses})
+
+    def obey_all(self, task: TaskSnapshot, ways: dict[Command, tuple[Status, ...]]) -> TaskSnapshot:
+        """As a node whose store was away: several at once."""
+        before, steps = task.version, []
+        for command, statuses in ways.items():
+            for place, status in enumerate(statuses):
+                task, step = moved(task, status)
+                steps.append(step if place else replace(step, event_id=event_of_command(command.id)))
+        self.store.save(task, steps, expect_version=before, completes=[Completion(each.id) for each in ways])
+        return task
 
     def start(self, task: TaskSnapshot) -> TaskSnapshot:
         """The next attempt of a task that waits, which runs then."""

@@ -12,7 +12,6 @@ import pytest
 from cli_world import S, World
 from waiting import wait_until
 
-from chong.cli.option import default_issuer
 from chong.cli.request import effect_of
 from chong.store.errors import ConfigurationError, Refused, StoreUnavailable
 from chong.store.model import Action, Command, Failure, FailureKind
@@ -354,7 +353,7 @@ def test_what_overtakes_a_request_ends_the_wait_for_it(world: World, action, sta
         id="c", task_id=task.id, action=action, issued_by="olga", issued_at=task.created_at,
         finished_at=task.created_at, outcome="done",
     )  # fmt: skip
-    found = effect_of(asked, task)
+    found = effect_of(asked, task, [])
     assert (found and (found.came_about, found.text)) == effect
 
 
@@ -384,28 +383,6 @@ def test_waiting_for_a_stop(world: World, chong, another_look):
     assert answer.code == 0
     assert ": stopped, forced, asked by olga@desk: too slow, " in answer.out
     assert ", effective after " in answer.out
-
-
-def test_waiting_for_a_pause_and_a_resume(world: World, chong):
-    """Paused, and running again."""
-    task = world.add()
-    moved = []
-
-    def act(command):
-        if command.action is Action.PAUSE:
-            moved.append(world.move(world.move(task, S.PAUSING), S.PAUSED))
-        else:
-            moved.append(world.move(moved[-1], S.RUNNING))
-        world.store.complete_command(command.id, "done")
-
-    for action, state in (("pause", "paused"), ("resume", "running")):
-        Node(world, act)
-        answer = chong(action, task.id, "--wait", "--timeout", "20s")
-        who = f"{task.id[-8:]} billing.sync"
-        assert re.fullmatch(
-            rf"{who}: {state}, asked by {re.escape(default_issuer())}, taken up after \S+s\n", answer.out
-        )
-        assert answer.code == 0
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from cli_world import TERM, S, World
 
-from chong.cli import upkeep
+from chong.cli import reconcile
 from chong.store.errors import StoreUnavailable
 from chong.supervisor.reconcile import REASON
 
@@ -31,7 +31,7 @@ def in_first_pause(monkeypatch, act) -> None:
             acts.pop()()
         time.sleep(seconds)
 
-    monkeypatch.setattr(upkeep, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
+    monkeypatch.setattr(reconcile, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
 
 
 class SetTime:
@@ -113,12 +113,12 @@ def test_a_watch_is_told_on_standard_error(world: World, chong):
 
 def test_an_outage_is_waited_out_but_not_for_ever(monkeypatch):
     """As long as the store answers the patience is renewed."""
-    monkeypatch.setattr(upkeep, "time", clock := SetTime())
-    patience = upkeep.Patience()
+    monkeypatch.setattr(reconcile, "time", clock := SetTime())
+    patience = reconcile.Patience()
     for _ in range(3):
-        patience.sleep(upkeep.OUTAGE_SECONDS * 0.6)
+        patience.sleep(reconcile.OUTAGE_SECONDS * 0.6)
         patience.note_answer(1, 30)
-    patience.sleep(upkeep.OUTAGE_SECONDS + 1)
+    patience.sleep(reconcile.OUTAGE_SECONDS + 1)
     slept = clock.slept
     with pytest.raises(StoreUnavailable, match="has been out of reach"):
         patience.sleep(1)
@@ -128,6 +128,6 @@ def test_an_outage_is_waited_out_but_not_for_ever(monkeypatch):
 def test_without_runs_it_ends_at_once(world: World, chong, monkeypatch):
     """Where there is nothing to watch, it never pauses."""
     world.add("waiting", S.QUEUED)
-    monkeypatch.setattr(upkeep, "time", clock := SetTime())
+    monkeypatch.setattr(reconcile, "time", clock := SetTime())
     assert chong("reconcile").code == 0
     assert clock.slept == 0

@@ -107,6 +107,13 @@ def test_what_cannot_be_held_is_told_in_one_line(two: World, chong, words, code,
     assert two.store.holds().holds == ()
 
 
+def test_of_many_that_cannot_be_held_the_first_one_is_named(two: World, chong):
+    """The same one each time, and in the order in which they were said."""
+    names = [f"gone.{number}" for number in range(40)]
+    told = chong("hold", *(word for name in names for word in ("--name", name)))
+    assert (told.code, told.err.startswith("chong: unknown task 'gone.0'; ")) == (1, True)
+
+
 def test_a_name_is_held_whose_definition_is_gone_while_its_tasks_wait(two: World, chong):
     """And it can be released when nothing waits any more."""
     task = two.add("gone", S.QUEUED)

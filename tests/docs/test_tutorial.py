@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chong.cli import survey, taskrow, trail
+from chong.cli import buckets, taskrow, tasks, trail
 from chong.cli.render import UNLIMITED, Column, table
 from chong.store.view import as_json
 from chong.supervisor.catalogue import Catalogue, Task
@@ -34,9 +34,9 @@ def defined() -> list[Definition]:
 @pytest.mark.parametrize(
     ("command", "columns", "titles"),
     [
-        ("chong tasks", survey._TASKS, 7),
+        ("chong tasks", tasks.COLUMNS, 7),
         ("chong ps", taskrow.COLUMNS, 12),
-        ("chong buckets", survey._BUCKETS, 9),
+        ("chong buckets", buckets.COLUMNS, 9),
         ("chong history 9a1b2385", trail.COLUMNS, 6),
     ],
 )
@@ -52,13 +52,13 @@ def test_tables_have_the_columns_of_today(command: str, columns: Sequence[Column
 def test_the_list_of_tasks_is_that_of_the_package() -> None:
     """Its options in the words in which they are printed."""
     (shown,) = outputs("chong tasks")
-    tasks = {
+    known = {
         each.name: Task(each.name, each.module, parameters, each.options)
         for each, parameters in zip(defined(), ("(amount: float)", "(pages: int = 600)"), strict=True)
     }
-    entries = Catalogue(tasks).entries("node1", {}, {})
-    rows = [survey._task_cells(replace(entry, options=as_json(entry.options))) for entry in entries]
-    assert shown == table(survey._TASKS, rows, width=UNLIMITED, colour=False)
+    entries = Catalogue(known).entries("node1", {}, {})
+    rows = [tasks._task_cells(replace(entry, options=as_json(entry.options))) for entry in entries]
+    assert shown == table(tasks.COLUMNS, rows, width=UNLIMITED, colour=False)
 
 
 def test_a_supervisor_says_what_it_says_at_a_start_and_at_a_takeover() -> None:

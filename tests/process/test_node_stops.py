@@ -7,6 +7,7 @@ import pytest
 from node_bench import InProcess, S, is_alive, seconds, wait_until
 from waiting import state_of
 
+from chong.cli.moments import moments_of
 from chong.store.errors import Refused
 
 MARGIN = 0.5
@@ -184,6 +185,7 @@ def test_a_pause_of_a_starting_task_waits_for_its_start(node: InProcess):
     node.wait_for(task_id, S.PAUSED)
     (known,) = node.store.commands(task_id)
     assert (known.id, known.outcome) == (command.id, "done")
+    assert set(moments_of(known, node.store.history(task_id)).came) == {"delivered", "acknowledged", "effective"}
 
 
 def test_a_queued_task_cannot_be_paused(bench: InProcess):

@@ -11,7 +11,7 @@ from chong.store.model import Action, Completion, Failure, FailureKind, Usage
 from chong.store.specimens import START
 from chong.store.states import Status
 from chong.supervisor import events as e
-from chong.supervisor.events import TimerName
+from chong.supervisor.events import TimerName, is_of_command
 from chong.supervisor.starts import MAX_REFUSALS
 from chong.supervisor.task_state import Phase
 from chong.supervisor.verdict import ProcessEnd, Result
@@ -245,6 +245,7 @@ class TestPause:
         world.say(e.Started())
         assert (path(world)[-2:], world.worker.downs[-1].kind) == ([Status.RUNNING, Status.PAUSING], Down.PAUSE)
         assert (Completion("command-1"),) == world.effects[0].completes
+        assert [is_of_command(step.event_id, "command-1") for step in world.trail[-2:]] == [False, True]
 
     def test_a_pause_that_waits_twice_is_kept_once(self):
         """A command that is delivered again is the same command; another one is superseded."""

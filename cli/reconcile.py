@@ -1,27 +1,21 @@
-"""Commands that put things in order."""
+"""`chong reconcile`: runs of dead supervisors are called lost."""
 
 import time
-from collections.abc import Mapping
-from typing import Any
 
 import click
 
 from chong.cli.invocation import Invocation
-from chong.cli.late import REMARK_SECONDS, remarked_when_late
+from chong.cli.late import REMARK_SECONDS
 from chong.cli.option import default_issuer, json_option
 from chong.cli.reach import reach
-from chong.cli.render import escape
 from chong.cli.screen import print_json, print_table, remark, show_progress, shows_progress
 from chong.cli.standing import standings
 from chong.cli.taskrow import COLUMNS, task_row
 from chong.cli.times import span, utc_now
 from chong.cli.wait import OUTAGE_SECONDS
 from chong.store.errors import StoreUnavailable
-from chong.supervisor.control_client import ask_node
-from chong.supervisor.exits import Exit
 from chong.supervisor.oneline import counted
 from chong.supervisor.reconcile import Judge
-from chong.supervisor.reloads import RELOAD_SECONDS
 
 
 @click.command()
@@ -48,34 +42,6 @@ def reconcile(call: Invocation, *, dry_run: bool, as_json: bool) -> None:
     else:
         now = utc_now()
         print_table(COLUMNS, [task_row(task, now, standing) for task, standing in zip(tasks, known, strict=True)])
-
-
-@click.command()
-@json_option
-@click.pass_obj
-def reload(call: Invocation, *, as_json: bool) -> Exit:
-    """Let this node's supervisor load the task modules anew.
-
-    Waits until new runs get the new code. Runs under way keep theirs. A module that cannot be loaded costs its own
-    tasks only, and is told. Exit 1 when one could not, and when the old code stays: the error says why.
-    """
-    call.check_node()
-    lost = "whether it loads new code is unknown, its log says"
-    with remarked_when_late(lambda: "new runs get the new code when every module has been tried out"):
-        loaded = ask_node(call.paths.control, {"op": "reload"}, node=call.node, timeout=RELOAD_SECONDS, lost=lost)
-    if as_json:
-        print_json(loaded)
-        return _code(loaded)
-    print(f"generation {loaded['generation']} is live, with {counted(loaded['tasks'], 'task')}")
-    for module, error in sorted(loaded["errors"].items()):
-        remark(f"chong: module {escape(module)} failed: {escape(error)}")
-    for name, error in sorted(loaded.get("refused", {}).items()):
-        remark(f"chong: task {escape(name)}: {escape(error)}")
-    return _code(loaded)
-
-
-def _code(loaded: Mapping[str, Any]) -> Exit:
-    return Exit.REFUSED if loaded["errors"] or loaded.get("refused") else Exit.DONE
 
 
 class Patience:
