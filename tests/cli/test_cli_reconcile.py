@@ -89,8 +89,8 @@ def test_a_holder_that_comes_back_is_spared(world: World, chong, monkeypatch):
 
 def test_what_is_watched_is_said_once_where_there_is_no_terminal(monkeypatch, capsys):
     """After a second, and how long it may take; what ends before is not worth a word."""
-    monkeypatch.setattr(upkeep, "time", clock := SetTime())
-    patience = upkeep.Patience()
+    monkeypatch.setattr(reconcile, "time", clock := SetTime())
+    patience = reconcile.Patience()
     patience.note_answer(2, 30)
     clock.sleep(0.9)
     patience.note_answer(2, 30)
