@@ -29,8 +29,8 @@ demo: $(VENV)/ready ## Run the main job on this machine's own Python library, wi
 demo-cluster: $(VENV)/ready ## Run three nodes on an embedded PostgreSQL, control them from outside, and lose one
 	$(BIN)/python -m docs.examples.cluster
 
-test: $(VENV)/ready ## Run every test, in parallel: two per processor, for most of them wait for processes
-	$(BIN)/python -m pytest -n $$(( 2 * $$(nproc) )) --dist worksteal -q
+test: $(VENV)/ready ## Run every test, in parallel: three per processor, for most of them wait for processes
+	$(BIN)/python -m pytest -n $$(( 3 * $$(nproc) )) --dist worksteal -q
 
 check: $(VENV)/ready build/links/chong ## Format, lint, types, import arrows, generated pages
 	$(BIN)/ruff format --check $(CODE)

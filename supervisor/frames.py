@@ -106,10 +106,10 @@ def _value(body: dict[str, Any], inline: str, named: str, run_dir: Path, limit: 
     try:
         data = _read_plain(run_dir / name, limit + 1)
         if len(data) > limit:
-            raise ProtocolError(f"frame: expected a file of at most {limit} bytes, {name} is larger")
+            raise ProtocolError(f"frame: expected a file of at most {limit} bytes, {name[:60]!r} is larger")
         return json.loads(data)
     except (OSError, ValueError, RecursionError) as error:
-        raise ProtocolError(f"frame: expected JSON in file {name}, it cannot be read: {error}") from error
+        raise ProtocolError(f"frame: expected JSON in file {name[:60]!r}, it cannot be read: {error}") from error
 
 
 def _read_plain(path: Path, limit: int) -> bytes:

@@ -151,8 +151,10 @@ def test_a_node_that_is_away_is_told(place: Supervised):
     node = place.start()
     node.terminate()
     answer = node.cli("submit", "noop")
-    assert (answer.code, answer.out, answer.err.count("\n")) == (1, "", 1)
-    assert "is chong-supervisor running on this machine?" in answer.err
+    error, hint = answer.err.splitlines()
+    assert (answer.code, answer.out) == (1, "")
+    assert error.endswith("is chong-supervisor running on this machine?")
+    assert hint.startswith("chong: node node-a is down, it was last on ")
 
 
 def test_work_that_is_another_nodes_is_refused(place: Supervised):

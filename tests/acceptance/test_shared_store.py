@@ -327,11 +327,13 @@ def test_what_an_observer_may_not_do_is_one_line(fleet: Enter, observed: Supervi
     right = r"permission denied for table \w+; expected a role with SELECT, INSERT, UPDATE and DELETE on chong's tables"
     for words in asks:
         answer = observed.cli(*words.split())
-        assert (answer.code, answer.out, answer.err.count("\n")) == (1, "", 1), words
-        assert re.search(right, answer.err), words
+        *before_it, refusal = answer.err.splitlines()
+        assert (answer.code, answer.out) == (1, ""), words
+        assert re.search(right, refusal), words
+        assert before_it == [] or (words == "reconcile" and "no answer yet" in before_it[0]), words
         assert "s3cret" not in answer.err
     assert observed.task(task_id) == before
     assert observed.store.holds().holds == ()
     told = observed.cli("submit", "noop")
-    assert (told.code, told.err.count("\n")) == (1, 1)
-    assert "is chong-supervisor running on this machine?" in told.err
+    assert told.code == 1
+    assert told.err.splitlines()[0].endswith("is chong-supervisor running on this machine?")

@@ -46,6 +46,7 @@ JUNK: dict[str, list[bytes]] = {
     "state file does not exist": [frame(state_file="none.json")],
     "state file is elsewhere": [frame(state_file="../../../node.json")],
     "state file has NUL": [frame(state_file="a\0b")],
+    "state file has a surrogate": [frame(state_file="a\udc80b")],
     "state file is a directory": [frame(state_file="..")],
     "result without value": [frame("result")],
     "result is not a number": [b'{"kind":"result","n":100,"at":1.7e9,"value":NaN}'],
