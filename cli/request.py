@@ -201,29 +201,23 @@ def effect_of(command: Command, task: TaskSnapshot, trail: Sequence[Transition])
     if command.outcome in ("refused", "superseded", "too_late"):
         detail = f": {command.detail}" if command.detail else ""
         return Effect(came_about=False, text=escape(f"{command.action} {command.outcome}{detail}"))
-    aim = {Action.PAUSE: Status.PAUSED, Action.FREEZE: Status.PAUSED, Action.RESUME: Status.RUNNING}.get(command.action)
-    if task.status is aim:
-        return Effect(came_about=True, text=_told(_status(task), command, trail))
-    if aim is None:
+    if command.action is Action.STOP:
         return None
-    overtaken = f"{command.action} overtaken, now {one_line(task)}"
-    if task.status in WAITING | {Status.STOPPING}:
-        # A resumed task did go on before it came to this; one that was to pause will not stand still any more.
-        return Effect(came_about=command.action is Action.RESUME, text=overtaken)
-    moments = moments_of(command, trail)
-    if moments.came_about:
+    if moments_of(command, trail).came_about:
         return Effect(came_about=True, text=_told(_status(task), command, trail))
-    return Effect(came_about=False, text=overtaken) if moments.is_void else None
+    if task.status in WAITING | {Status.STOPPING} or moments_of(command, trail).is_void:
+        return Effect(came_about=False, text=f"{command.action} overtaken, now {one_line(task)}")
+    return None
 
 
 def _end_reached(command: Command, task: TaskSnapshot, trail: Sequence[Transition]) -> Effect:
-    """A stop wanted the task to be over, and knows that unless it is `lost`; a pause wanted it to live on.
+    """A stop wanted the task to be over, and knows that unless it is `lost`; the others wanted it to live on.
 
-    A resumed task may have ended before anybody looked: then its command says that it did go on.
+    What came about before anybody looked did so, whatever came then.
     """
-    if command.action is Action.RESUME and command.outcome == "done":
-        return Effect(came_about=True, text=_told(one_line(task), command, trail))
     if command.action is not Action.STOP:
+        if moments_of(command, trail).came_about:
+            return Effect(came_about=True, text=_told(one_line(task), command, trail))
         return Effect(came_about=False, text=f"it has ended: {one_line(task)}")
     # By whom it was asked the end says.
     moments = () if task.stop is None else moments_of_stop(task.stop, is_over=True).words()

@@ -1,7 +1,6 @@
 """`chong tasks`: the task definitions of each node."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import click
 
@@ -12,9 +11,9 @@ from chong.cli.option import json_option
 from chong.cli.reach import reach
 from chong.cli.render import Cell, Column
 from chong.cli.screen import print_json, print_table
-from chong.cli.shared_hold import holds_by_target, remark_stranger
-from chong.store.model import CatalogueEntry, HoldScope, SharedHold
-from chong.supervisor.shown_holds import Target, together
+from chong.cli.shared_hold import remark_stranger
+from chong.store.model import CatalogueEntry
+from chong.supervisor.shown_holds import ShownHolds
 
 COLUMNS = (
     Column("NODE", floor=6, spare=4),
@@ -40,18 +39,20 @@ def tasks(call: Invocation, *, node: str | None, as_json: bool) -> None:
     """
     with reach(call) as reached:
         entries = reached.store.catalogue(node)
-        held = holds_by_target(reached.store)
+        holds = ShownHolds(entries, reached.store.holds().holds)
         if not entries and node is not None:
             remark_stranger(reached.store, node)
-    entries = [replace(entry, hold=_holds_on(entry, held)) for entry in entries]
+    entries = [replace(entry, hold=holds.on(_Definition(entry.node, entry.name))) for entry in entries]
     return print_json(entries) if as_json else print_table(COLUMNS, [_task_cells(entry) for entry in entries])
 
 
-def _holds_on(entry: CatalogueEntry, held: Mapping[Target, SharedHold]) -> str | None:
-    """The node's own word, then what the store holds of a definition; a bucket is none of its matters."""
-    targets = ((HoldScope.NODE, entry.node), (HoldScope.NAME, entry.name))
-    shared = (held[target].text for target in targets if target in held)
-    return together(filter(None, (entry.hold, *shared)))
+@dataclass(frozen=True, slots=True)
+class _Definition:
+    """What a hold may be of; a bucket is none of a definition's matters."""
+
+    node: str
+    name: str
+    bucket: None = None
 
 
 def _task_cells(entry: CatalogueEntry) -> list[Cell | str]:

@@ -262,7 +262,7 @@ class TermRecord:
 class NodeRecord:
     """One node as it declared itself; `seen_at` and `is_live` by the store's clock.
 
-    `machine_id`: what its machine is known by over boots, as `boot_id` until the next; empty while unknown.
+    `machine_id`: a hash of what its machine is known by over boots, as by `boot_id` until the next; empty if unknown.
     `ttl`: how long after `seen_at` the node counts as live. `limits`: limits by name, None for unlimited.
     `containment`: what holds a run together, `cgroup` or `process group`; empty while unknown. `generation`: the
     task modules' generation that new runs are forked from, 0 before the first. `holds_seen`: the revision of the

@@ -75,6 +75,7 @@ class Firings:
         # Where one claim is under way a newer instant waits behind it; that one was never asked for.
         for firing in (self._unclaimed | self._asked).values():
             self._miss(firing)
+        self._asked.clear()
 
     def _go_by(self, catalogue: Catalogue | None, now: datetime) -> None:
         if catalogue is None or catalogue is self._catalogue:
@@ -143,7 +144,8 @@ class Firings:
         would have every instant claimed and none run.
         """
         spot = (firing.name, firing.key)
-        del self._asked[spot]
+        if self._asked.pop(spot, None) is None:
+            return  # the end has told it
         newest = self._unclaimed.get(spot)
         if isinstance(outcome, StoreUnavailable):
             if newest != firing:

@@ -89,22 +89,24 @@ class Inventory:
     """Attached, but somebody else spoke for it meanwhile."""
 
 
-def find(store: TaskStore, scene: Scene, on_registered: Callable[[], None] = lambda: None) -> Inventory:
+def find(store: TaskStore, scene: Scene, on_known: Callable[[bool], None] = lambda _: None) -> Inventory:
     """First contact: announce the term, adopt what it can take over, sort the rest.
 
     Raises ConfigurationError when the deployment has another number of buckets, or the name is another living node's.
-    Whatever is raised behind `on_registered`, the term is ended in the store, if that can be reached.
+    on_known: told when the store has registered the term. Whatever is raised behind that, the term is ended in the
+    store, if that can be reached, and `on_known` hears of it, too.
     """
     _agree_on_buckets(store, scene)
     terms = {record.term: record for record in store.terms(scene.node.node)}
     refuse_namesake(store, scene.node.node, scene.node.node_id)
     store.register_term(scene.term, scene.node)
-    on_registered()
+    on_known(True)
     try:
         return _find_registered(store, scene, terms)
     except BaseException:
         with suppress(ChongError):  # the first error is the one to tell; a try that follows registers anew
             store.end_term(scene.term.term)
+            on_known(False)
         raise
 
 

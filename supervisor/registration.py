@@ -39,12 +39,12 @@ class Registration:
         """Belongs to the store's thread, too."""
         self._has_begun = False
         self._declared: frozenset[int] | None = None
-        self._is_known = False
-        """Whether the first contact has registered the term; belongs to the store's thread."""
+        self.is_known = False
+        """Whether the store has the term, and was not told its end; the store's thread writes it."""
 
-    def registered(self) -> None:
-        """The first contact has registered the term, whatever becomes of the rest of it; in the store's thread."""
-        self._is_known = True
+    def know(self, is_known: bool) -> None:
+        """What the first contact has come to, whatever becomes of the rest of it; in the store's thread."""
+        self.is_known = is_known
 
     def begin(self, declared: frozenset[int] | None) -> None:
         """The first contact has registered the term and its buckets; whatever is known since then follows."""
@@ -63,7 +63,7 @@ class Registration:
 
     def _write_end(self) -> None:
         """In the store's thread; the loop has ended. A first contact that was under way is over, taken in or not."""
-        if not self._is_known:
+        if not self.is_known:
             return
         try:
             self._store.end_term(self._term.term)

@@ -72,6 +72,10 @@ class Term:
         """Whether everything that runs was taken over: only then it is this term's to end."""
         self._has_pinned = False
         """Whether this is the first start in the state directory."""
+        self._has_failed = False
+        """Whether the start came to nothing."""
+        self._is_known: Callable[[], bool] = lambda: False
+        """Whether the store has this term as a living one."""
         self._is_ending = False
         self._close_by = 0.0
         """On the monotonic clock, once the parts are being closed."""
@@ -91,6 +95,7 @@ class Term:
         """Return when the store was met, or is found to be away; raises what makes a term impossible."""
         paths = self._settings.paths
         self._last.callback(self._unlock)
+        self._last.callback(self._unpin)
         self._last.callback(self.loop.close)
         self._close_in_time(self._parts.courier.close)
         try:
@@ -108,6 +113,7 @@ class Term:
             self._takeover = Takeover(self.name, self._epoch, paths, memos)
             self._registration = Registration(self.loop, self._store, self._parts.courier, records, self._log)
             self.node.registration = self._registration
+            self._is_known = lambda: self._registration.is_known
             self._last.callback(self._sign_off)  # behind the last renewal
             self._control = Control(self.loop, paths.control, self._operations().request)
             self._last.callback(self._control.close)
@@ -122,13 +128,16 @@ class Term:
             self._parts.courier.do(partial(self._contact, scene))
             self._met.result()
         except BaseException:
-            self._unpin()
+            self._has_failed = True
             self._end()
             raise
 
     def _unpin(self) -> None:
-        """A first start that is refused leaves no name behind: its cure may be another one."""
-        if self._has_pinned:
+        """A first start that fails leaves no name behind: its cure may be another one.
+
+        Unless the store may still take this node for a living one: under another id it would be its own namesake.
+        """
+        if self._has_pinned and self._has_failed and not self._is_known():
             self._settings.paths.identity.unlink(missing_ok=True)
 
     def _contain(self) -> None:
@@ -188,7 +197,7 @@ class Term:
     def _contact(self, scene: Scene) -> None:
         """In the store's thread: the term's first contact; tried until it succeeds."""
         try:
-            inventory = find(self._store, scene, self._registration.registered)
+            inventory = find(self._store, scene, self._registration.know)
         except RightsMissing as error:  # never given, as far as this term knows: nobody would see that it waits
             self.loop.call(partial(self._meet, ConfigurationError(str(error))))
         except StoreUnavailable as error:
@@ -236,10 +245,10 @@ class Term:
 
     def _meet(self, error: BaseException | None) -> None:
         """Let `begin` go on; an error that comes after it ends the main loop."""
-        if isinstance(error, ConfigurationError):
-            self._unpin()
+        self._has_failed = error is not None
         if self._met.done():
             if error is not None:
+                self._unpin()  # the process ends at once, and closes nothing
                 raise error
         elif error is None:
             self._met.set_result(None)

@@ -74,6 +74,24 @@ def test_a_first_start_that_is_refused_leaves_no_name_behind(place: Supervised, 
     assert node.terminate() == 0
 
 
+def test_a_first_start_that_fails_behind_an_outage_leaves_no_name_behind(place: Supervised):
+    """It waits for the store first, and what it finds there then is no less a reason for another name."""
+    database = place.elsewhere()
+    node = place.start("--db", str(database))
+    assert node.terminate() == 0
+    node.paths.identity.unlink()
+    lock = sqlite3.connect(database, isolation_level=None)
+    lock.execute("BEGIN IMMEDIATE")
+    node.start("--db", str(database), wait=False)
+    wait_until(lambda: node.events("waiting_for_store"), "its word that it waits")
+    assert node.paths.identity.exists()
+    lock.execute("UPDATE terms SET started_at = 'noon'")
+    lock.execute("COMMIT")
+    lock.close()
+    assert node.supervisor.wait(20) == 1
+    assert not node.paths.identity.exists()
+
+
 def test_a_refused_start_of_a_known_node_keeps_its_name(place: Supervised):
     """It was pinned by a start that the store had accepted."""
     node = place.start()

@@ -339,14 +339,14 @@ def test_an_answer_says_what_a_request_comes_to(world: World, chong, words, stat
     ("action", "status", "effect"),
     [
         (Action.PAUSE, S.RETRYING, (False, "pause overtaken, now retrying, exception ValueError: no such page")),
-        (Action.FREEZE, S.STOPPING, (False, "freeze overtaken, now stopping, asked by olga@desk: too slow")),
-        (Action.RESUME, S.RETRYING, (True, "resume overtaken, now retrying, exception ValueError: no such page")),
+        (Action.FREEZE, S.STOPPING, (True, "stopping, asked by olga, delivered after 0.0s, effective after 0.0s")),
+        (Action.RESUME, S.RETRYING, (True, "retrying, asked by olga, delivered after 0.0s, effective after 0.0s")),
         (Action.PAUSE, S.PAUSING, None),
         (Action.STOP, S.STOPPING, None),
     ],
 )
 def test_what_overtakes_a_request_ends_the_wait_for_it(world: World, action, status, effect):
-    """A pause of an attempt that is over never comes; a resume did what it was to do."""
+    """A pause of an attempt that is over never comes; a freeze and a resume did what they were to do."""
     failure = {"failure": Failure(FailureKind.EXCEPTION, "ValueError", "no such page")} if status.is_waiting else {}
     task = world.move(world.add(), status, **failure)
     asked = Command(

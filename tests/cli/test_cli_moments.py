@@ -324,6 +324,16 @@ def test_a_wait_that_looks_in_the_moment_of_the_end_sees_that_the_task_went_on(w
     [
         (P, [ASKED, (S.PAUSED, 12, WORKER), (S.RUNNING, 13, OTHER)], True, "running, asked by olga, delivered after "),
         (P, [ASKED, (S.RUNNING, 13, OTHER)], False, "pause overtaken, now running"),
+        (
+            P,
+            [ASKED, (S.PAUSED, 12, WORKER), (S.RUNNING, 13, OTHER), (S.STOPPING, 14, OTHER)],
+            True,
+            "stopping, asked by",
+        ),
+        (P, [ASKED, (S.PAUSED, 12, WORKER), (S.RUNNING, 13, OTHER), (S.RETRYING, 14, WORKER)], True, "retrying, asked"),
+        (P, [ASKED, (S.PAUSED, 12, WORKER), (S.RUNNING, 13, OTHER), (S.SUCCEEDED, 14, WORKER)], True, "succeeded, ask"),
+        (P, [ASKED, (S.SUCCEEDED, 14, WORKER)], False, "it has ended: succeeded"),
+        (P, [ASKED, (S.STOPPING, 14, OTHER)], False, "pause overtaken, now stopping"),
         (F, [ASKED, (S.PAUSED, 11, f"{OWN}.2"), (S.RUNNING, 13, OTHER)], True, "running, asked by olga, delivered "),
         (R, [(S.PAUSED, 5, WORKER), (S.RUNNING, 11, OWN), (S.PAUSING, 13, OTHER)], True, "pausing, asked by olga"),
     ],

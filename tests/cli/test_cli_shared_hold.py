@@ -141,16 +141,18 @@ def test_what_is_held_is_shown_wherever_one_looks(two: World, chong, words, colu
     assert "rest; by olga" in chong(column).out
 
 
-def test_both_holds_of_a_name_are_told(two: World, chong):
-    """The node's own and the store's: who lifts one of them alone would wait in vain."""
-    two.store.publish_catalogue("node-a", [CatalogueEntry(node="node-a", name="mail", module="m", hold="by ann")])
+def test_all_holds_of_a_name_are_told(two: World, chong):
+    """The node's own and the store's: who lifts some of them alone would wait in vain."""
+    own_holds = {"mail": "by ann", "*": "by joe"}
+    entries = [CatalogueEntry(node="node-a", name=name, module="m", hold=by) for name, by in own_holds.items()]
+    two.store.publish_catalogue("node-a", entries)
     task = two.add("mail", S.QUEUED)
     chong("hold", "--name", "mail", "--as", "olga")
     chong("drain", "node-a", "--as", "eve")
-    (row,) = chong("tasks", "--node", "node-a", "--json").json
+    (row,) = [row for row in chong("tasks", "--node", "node-a", "--json").json if row["name"] == "mail"]
     assert row["hold"] == chong("show", task.id, "--json").json["hold"]
-    own, *shared = row["hold"].split("; also ")
-    assert (own, [text.partition(" since ")[0] for text in shared]) == ("by ann", ["by eve", "by olga"])
+    told = [text.partition(" since ")[0] for text in row["hold"].split("; also ")]
+    assert told == ["by ann", "by joe", "by eve", "by olga"]
     assert row["hold"] in chong("tasks").out
 
 

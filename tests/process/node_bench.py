@@ -344,6 +344,7 @@ class InProcess(Bench):
             os.environ.clear()
             os.environ.update(environment)
             setproctitle(title)
+            structlog.reset_defaults()
             ctypes.CDLL(None).prctl(36, 0, 0, 0, 0)
 
 

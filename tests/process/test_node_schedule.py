@@ -1,15 +1,23 @@
 """Schedules of a whole node, with real seconds."""
 
+import logging
+import threading
 import time
 from collections import Counter
+from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from node_bench import InProcess, S, wait_until
+import pytest
+import structlog
+from node_bench import LIMIT, InProcess, S, wait_until
 from node_store import Fickle
+from structlog.testing import LogCapture
 
+from chong.store.contract import TaskStore
 from chong.store.model import TaskSnapshot
 from chong.store.query import TaskQuery
+from chong.supervisor import term
 
 MODULES = ("node_tasks", "node_schedules")
 
@@ -129,6 +137,43 @@ def test_a_store_that_is_slower_than_the_interval_lets_instants_run_late(bench: 
     tasks = fired(node, "tick")
     assert set(begins(node, tasks).values()) == {1}
     assert all(later - earlier >= 2000 for earlier, later in pairwise(sorted(map(planned, tasks))))
+
+
+class Hanging(Fickle):
+    """It claims an instant of `tick`, and answers when it is told to."""
+
+    def __init__(self, store: TaskStore) -> None:
+        super().__init__(store)
+        self.claimed: list[datetime] = []
+        self.answers = threading.Event()
+
+    def claim_firing(self, name: str, key: str | None, planned: datetime, **facts: Any) -> bool:
+        won = bool(super().__getattr__("claim_firing")(name, key, planned, **facts))
+        if name == "tick":
+            self.claimed.append(planned)
+            assert self.answers.wait(LIMIT)
+        return won
+
+
+@pytest.mark.parametrize("event", ["firing_refused", "firing_missed"])
+def test_what_was_claimed_and_will_not_run_is_told_at_the_end(
+    bench: InProcess, monkeypatch: pytest.MonkeyPatch, event: str
+):
+    """The answer comes while the supervisor ends, or is not waited for any longer: nobody else runs that instant."""
+    store = Hanging(bench.store)
+    monkeypatch.setattr(term, "FLUSH_SECONDS", 0.2 if event == "firing_missed" else LIMIT)
+    told = LogCapture()
+    log = structlog.wrap_logger(None, [told], structlog.make_filtering_bound_logger(logging.INFO))
+    node = bench.start(store=store, modules=MODULES, log=log)
+    wait_until(lambda: store.claimed, "a claim")
+    node.controller.close_in_thread()
+    first = "draining" if event == "firing_refused" else event
+    wait_until(lambda: any(entry["event"] == first for entry in told.entries), first)
+    store.answers.set()
+    assert node.controller.wait(LIMIT)
+    of_tick = [entry for entry in told.entries if entry.get("name") == "tick"]
+    assert [(entry["event"], entry["planned"]) for entry in of_tick] == [(event, store.claimed[0].isoformat())]
+    assert fired(node, "tick") == []
 
 
 def test_a_supervisor_that_ends_fires_nothing(bench: InProcess):

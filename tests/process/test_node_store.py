@@ -18,6 +18,7 @@ from chong.store.model import Transition
 from chong.supervisor import node as node_module
 from chong.supervisor import term
 from chong.supervisor.submission import Submission
+from chong.supervisor.ticker import Ticker
 
 QUIET = [S.QUEUED, S.STARTING, S.RUNNING, S.SUCCEEDED]
 
@@ -75,6 +76,28 @@ def test_work_is_accepted_but_not_started_without_a_store(bench: InProcess, fick
     assert sorted(entry["id"] for entry in node.journal()[1:]) == sorted(ids)
     for task_id in ids:
         assert_chained(node, task_id)
+
+
+def test_a_first_start_that_fails_when_the_store_knows_the_node_keeps_its_name(
+    bench: InProcess, monkeypatch: pytest.MonkeyPatch
+):
+    """Under another id the next one would be taken for another node of the same name, and refused."""
+
+    start = Ticker.start
+
+    def fail(ticker: Ticker) -> None:
+        if ticker._thread.name == "chong-leases":
+            raise RuntimeError("can't start new thread")
+        start(ticker)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Ticker, "start", fail)
+        with pytest.raises(RuntimeError):
+            bench.start()
+    (node,) = bench.store.nodes()
+    assert node.is_live
+    assert bench.start().run("noop").status is S.SUCCEEDED
+    assert [known.node_id for known in bench.store.nodes()] == [node.node_id]
 
 
 def test_an_idle_node_knows_of_an_outage(bench: InProcess, fickle: Fickle):

@@ -491,10 +491,22 @@ class TestWhatIsOver:
 
         monkeypatch.setattr(store, "holds", refuse)
         monkeypatch.setattr(store, "end_term", fail)
-        registered = []
+        known = []
         with pytest.raises(RightsMissing, match="the first"):
-            find(store, scene(tmp_path), lambda: registered.append("yes"))
-        assert registered == ["yes"]
+            find(store, scene(tmp_path), known.append)
+        assert known == [True]
+
+    def test_a_term_that_has_been_ended_is_known_no_more(self, store, tmp_path, monkeypatch):
+        """So its state directory may become another node's."""
+
+        def refuse():
+            raise RightsMissing("at the holds")
+
+        monkeypatch.setattr(store, "holds", refuse)
+        known = []
+        with pytest.raises(RightsMissing):
+            find(store, scene(tmp_path), known.append)
+        assert known == [True, False]
 
 
 class DisplacedMeanwhile(InMemoryTaskStore):
