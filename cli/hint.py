@@ -16,6 +16,7 @@ from chong.store.model import NodeRecord
 from chong.store.open import open_store
 from chong.supervisor import paths
 from chong.supervisor.control_client import SupervisorUnreachable
+from chong.supervisor.machine import host_name
 from chong.supervisor.nearest import suggestion
 
 
@@ -39,6 +40,8 @@ def _of_node(call: Invocation) -> Iterator[str]:
     elif found is None and known:
         guess = suggestion(call.node, known, f"there are {few(sorted(known))}")
         yield f"no node is called {call.node!r}; {guess.rstrip('?')}; chong nodes shows them"
+    elif found is not None and found.host != host_name():
+        yield f"node {call.node} is live on {found.host}, and this is {host_name()}; what is asked of it is asked there"
 
 
 def _known_nodes(call: Invocation) -> list[NodeRecord]:

@@ -112,8 +112,8 @@ def _pruned(store: TaskStore, records: Sequence[TaskRecord], archive: Archive | 
         return store.prune(records)
     except StoreUnavailable:
         if archive is not None:
-            batch = f"the last {counted(len(records), 'task')} of {archive.path}"
-            remark(f"chong: {escape(batch)} may still be in the store; the next prune then archives them once more")
+            batch = f"the last batch of {archive.path} ({counted(len(records), 'task')})"
+            remark(f"chong: {escape(batch)} may still be in the store; the next prune then archives it once more")
         raise
 
 

@@ -141,7 +141,7 @@ def test_submit_without_a_supervisor(world: World, chong):
     answer = chong("--node", "node-a", "submit", "n")
     where = world.state / "run" / "control.sock"
     line = f"chong: no supervisor of node node-a answers at {where}; is chong-supervisor running on this machine?\n"
-    assert (answer.code, answer.out, answer.err) == (1, "", line)
+    assert (answer.code, answer.out, answer.err.splitlines(keepends=True)[0]) == (1, "", line)
 
 
 @pytest.mark.parametrize("words", ["submit n", "hold n", "unhold n", "reload"])
@@ -149,17 +149,19 @@ def test_submit_without_a_supervisor(world: World, chong):
     ("node", "hint"),
     [
         ("nod-b", "no node is called 'nod-b'; did you mean node-b; chong nodes shows them"),
-        ("other", "no node is called 'other'; there are node-a, node-b; chong nodes shows them"),
+        ("other", "no node is called 'other'; there are node-a, node-b, node-c; chong nodes shows them"),
         ("node-b", "node node-b is down, it was last on host-1; chong nodes shows which are live"),
+        ("node-c", "node node-c is live on host-1, and this is HERE; what is asked of it is asked there"),
     ],
 )
 def test_a_node_that_does_not_answer_is_told_with_what_the_store_knows_of_it(world: World, chong, words, node, hint):
     """In a line of its own, below the error; a store that does not answer has no hint."""
     world.add_node("node-b", None)
     world.store.end_term("node-b.1")
+    world.add_node("node-c", None)
     answer = chong("--node", node, *words.split())
     error, told = answer.err.splitlines()
-    assert (answer.code, answer.out, told) == (1, "", f"chong: {hint}")
+    assert (answer.code, answer.out, told) == (1, "", f"chong: {hint.replace('HERE', socket.gethostname())}")
     assert error.endswith("; is chong-supervisor running on this machine?")
     db = str(world.state / "none.db")
     assert chong("--node", node, "--db", db, *words.split()).err == f"{error}\n"

@@ -70,8 +70,8 @@ def test_a_store_that_does_not_answer_leaves_the_batch_in_both_and_says_so(world
         3,
         [
             (
-                f"chong: the last 1 task of {tmp_path / 'a.jsonl'} may still be in the store; "
-                "the next prune then archives them once more"
+                f"chong: the last batch of {tmp_path / 'a.jsonl'} (1 task) may still be in the store; "
+                "the next prune then archives it once more"
             ),
             "chong: store: away",
         ],
