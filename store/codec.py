@@ -305,7 +305,8 @@ def _word(row: Row, name: str, tell: OnUnreadable) -> Any:
     value = row[name]
     raw = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
     text = raw.decode("utf-8", "backslashreplace") if isinstance(raw, bytes) else value
-    return _told("holds", row, name, text_from_column, tell, text)
+    rest = text.replace("\0", r"\x00") if isinstance(text, str) else text
+    return _told("holds", row, name, text_from_column, tell, rest)
 
 
 def _value(table: str, row: Row, name: str, convert: Callable[[Any], Any] | None) -> Any:

@@ -148,10 +148,12 @@ def number_from_column(value: Any) -> int:
 
 
 def text_from_column(value: Any) -> str:
-    """TypeError or ValueError for what is no text."""
+    """TypeError or ValueError for what is no text, or none that could be written again: it goes on from here."""
     if not isinstance(value, str):
         raise TypeError("no text")
     value.encode()
+    if "\0" in value:
+        raise ValueError("a NUL")
     return value
 
 
@@ -272,8 +274,8 @@ EXPECTED: dict[Callable[[Any], Any], str] = {
     span_from_micros: "a length of time in microseconds",
     _in_utc: "a time with a zone",
     _as_it_is: "a length of time",
-    text_from_column: "text",
-    plain_from_column: "text",
+    text_from_column: "text without NUL",
+    plain_from_column: "text without NUL",
     number_from_column: "a whole number",
     _set_from_json: "a JSON list",
     _failure_from_json: "a JSON list of kind, cause, message and traceback, all text; only the last may be null",

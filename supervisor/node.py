@@ -315,7 +315,7 @@ class Node:
                 self._store.complete_command(command.id, "too_late", detail)
             else:
                 self._store.release_command(command.id, self.admission.term)
-        except StoreError as error:
+        except (StoreError, Refused) as error:
             self._answering.again(error, command=command.id)
         else:
             self._answering.end()

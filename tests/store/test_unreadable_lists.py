@@ -351,6 +351,14 @@ def test_a_look_for_what_can_be_removed_ends(damaged: Damaged, monkeypatch):
     assert len({fault.key for fault in damaged.told}) == 4
 
 
+def history(store: TaskStore) -> list[Any]:
+    return store.history(task_id(1))
+
+
+def terms(store: TaskStore) -> list[Any]:
+    return [term for node in (NODE, "node-b") for term in store.terms(node)]
+
+
 ODD = {
     "bytes": ("tasks SET name = x'ff00' WHERE id < '00000002'", "tasks name", lambda s: s.query(TaskQuery())),
     "no text": (
@@ -358,6 +366,27 @@ ODD = {
         "tasks name",
         lambda s: s.query(TaskQuery()),
     ),
+    "a NUL": ("tasks SET name = 'a' || char(0) WHERE id < '00000002'", "tasks name", lambda s: s.query(TaskQuery())),
+    "a NUL in who asked": ("transitions SET actor = char(0) WHERE version = 2", "transitions actor", history),
+    "a NUL in a note": (
+        "notes SET detail = char(0) WHERE event_id = '2'",
+        "notes detail",
+        lambda s: s.notes(task_id(1)),
+    ),
+    "a NUL in a term": ("leases SET term = char(0) WHERE task_id < '00000002'", "leases term", lambda s: s.leases()),
+    "a NUL in a holder": (
+        "leases SET term = char(0) WHERE task_id < '00000002'",
+        "tasks lease_owner",
+        lambda s: s.query(TaskQuery()),
+    ),
+    "a NUL in a boot": ("terms SET boot_id = char(0) WHERE term = 'node-a.1'", "terms boot_id", terms),
+    "a NUL in an alert": (
+        "alerts SET detail = char(0) WHERE subject = 'node a'",
+        "alerts detail",
+        lambda s: s.alerts(),
+    ),
+    "a NUL in who holds": ("holds SET \"by\" = char(0) WHERE target = 'task-1'", "holds by", lambda s: s.holds().holds),
+    "a NUL in why it holds": ("holds SET reason = char(0)", "holds reason", lambda s: s.holds().holds),
     "no number": ("tasks SET attempt = 'many' WHERE id < '00000002'", "tasks attempt", lambda s: s.query(TaskQuery())),
     "no version": ("tasks SET version = 'many' WHERE id < '00000002'", "tasks version", lambda s: s.query(TaskQuery())),
     "no state": ("tasks SET status = 'asleep' WHERE id < '00000002'", "tasks status", lambda s: s.stats()),
@@ -386,6 +415,7 @@ def test_what_sqlite_keeps_in_any_column(tmp_path, what: str):
         assert {f"{each.table} {each.column}" for each in told} == {fault}
         if fault.startswith("holds"):
             assert sorted(hold.target for hold in found) == ["task-1", "task-2"]
+            assert not any("\0" in f"{hold.by} {hold.reason}" for hold in found)  # they go on into other rows
 
 
 def test_a_number_of_buckets_that_is_none_is_an_error(tmp_path):
@@ -400,7 +430,8 @@ def test_a_number_of_buckets_that_is_none_is_an_error(tmp_path):
                 look()
 
 
-def test_a_machine_that_cannot_be_told_hides_no_node(tmp_path):
+@pytest.mark.parametrize("machine", ["x'ff'", "char(0)"])
+def test_a_machine_that_cannot_be_told_hides_no_node(tmp_path, machine: str):
     """It counts as unknown, as the machine of a node whose code does not tell it."""
     told: list[UnreadableRow] = []
     with (
@@ -408,18 +439,19 @@ def test_a_machine_that_cannot_be_told_hides_no_node(tmp_path):
         closing(sqlite3.connect(tmp_path / "chong.db", isolation_level=None)) as other,
     ):
         populate(store)
-        other.execute("UPDATE nodes SET machine_id = x'ff'")
+        other.execute(f"UPDATE nodes SET machine_id = {machine}")
         assert [node.machine_id for node in store.nodes()] == ["", ""]
     assert [(fault.table, fault.column) for fault in told] == [("nodes", "machine_id")] * 2
 
 
-def test_a_node_that_nobody_can_name_is_an_error(tmp_path):
+@pytest.mark.parametrize("name", ["x'ff'", "char(0)"])
+def test_a_node_that_nobody_can_name_is_an_error(tmp_path, name: str):
     """To go without it could let two of one name live."""
     with (
         SqliteTaskStore(tmp_path / "chong.db", on_unreadable=lambda _: None) as store,
         closing(sqlite3.connect(tmp_path / "chong.db", isolation_level=None)) as other,
     ):
         populate(store)
-        other.execute("UPDATE nodes SET node_id = x'ff'")
+        other.execute(f"UPDATE nodes SET node_id = {name}")
         with pytest.raises(StoreError, match="nodes node-a, column node_id: expected text"):
             store.nodes()
