@@ -2,6 +2,7 @@
 
 import fcntl
 import sqlite3
+import time
 from contextlib import closing
 from datetime import timedelta
 from types import SimpleNamespace
@@ -16,7 +17,6 @@ from chong.store.errors import StoreUnavailable
 from chong.store.model import LeaseGrant
 from chong.store.specimens import (
     LATER_TERM,
-    NODE,
     TERM,
     TTL,
     node_record,
@@ -27,6 +27,7 @@ from chong.store.specimens import (
     term_record,
 )
 from chong.store.sqlite import SqliteTaskStore
+from chong.store.states import Status
 from chong.supervisor.leftovers import Leftovers
 from chong.supervisor.paths import Paths
 from chong.supervisor.reconcile import Judge
@@ -155,6 +156,22 @@ def test_a_store_that_is_away_is_told_once(world, lock):
     assert told(lines) == [("leftovers_not_judged", 1), ("leftovers_judged", 3)]
 
 
+def test_a_store_that_was_away_proves_nothing_against_a_holder(world, lock):
+    """It could not renew meanwhile: a lease that is found past is watched anew, and its holder gets the time to."""
+    ttl = timedelta(seconds=0.3)
+    run = world.run(1, ttl)
+    world.begin(run)
+    seen_by = time.monotonic()
+    world.store.is_away = True
+    world.look()
+    wait_until(lambda: time.monotonic() > seen_by + ttl.total_seconds(), "a lease of silence")
+    world.store.is_away = False
+    world.look()
+    assert world.store.renew(TERM, [run.id], TTL) == set()
+    world.look()
+    assert (world.lost, world.store.get(run.id).status) == ([], Status.STARTING)
+
+
 def test_a_lease_that_cannot_be_read_is_told_and_its_run_is_not_forgotten(world, lock, other):
     """The others are judged beside it; once it is mended, it is judged as they were."""
     bad, good = world.run(1), world.run(2)
@@ -186,7 +203,7 @@ def test_a_row_of_a_run_whose_forkserver_has_gone_costs_no_other_run(world, othe
         world.look_until(lambda: len(world.dead) == 2)
         world.look()
     assert told(lines) == [("leftovers_not_judged", 1), ("leftovers_judged", 1)]
-    assert (world.dead, world.lost, NODE) == ([good.id, bad.id], [], bad.node)
+    assert (world.dead, world.lost) == ([good.id, bad.id], [])
 
 
 def test_terms_that_cannot_be_read_prove_nothing_and_the_leases_judge(world, other):
