@@ -108,23 +108,20 @@ class Leftovers:
             self._loop.call(partial(self._on_lost, lost))
 
     def _of_each(self, ids: Iterable[str], ask: Callable[[frozenset[str]], T]) -> tuple[list[T], frozenset[str]]:
-        """What is asked of all at once, or of one after the other where a row cannot be read; and of whom it cannot.
+        """What is asked of all at once, without those of whom a row cannot be read; and who they are.
 
-        A row costs nobody but its own run.
+        A row costs nobody but its own run. One that is no run's, such as a term's, costs all of them this look: asked
+        for alone, each would fail by it.
         """
         together = frozenset(ids)
-        try:
-            return [ask(together)], frozenset()
-        except UnreadableRow as fault:
-            self._fault = fault
-        answers, unread = [], set()
-        for task_id in sorted(together):
+        unread: frozenset[str] = frozenset()
+        while left := together - unread:
             try:
-                answers.append(ask(frozenset({task_id})))
+                return [ask(left)], unread
             except UnreadableRow as fault:
                 self._fault = fault
-                unread.add(task_id)
-        return answers, frozenset(unread)
+                unread |= left & {fault.key} or left
+        return [], unread
 
     def _look_later(self) -> None:
         if self._ids or self._dead:
