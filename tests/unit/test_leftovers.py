@@ -53,6 +53,13 @@ class Store(SqliteTaskStore):
         self.looks_at_terms += 1
         return super().terms(*args, **more)
 
+    def before_expiring(self):
+        """What another does just before."""
+
+    def expire(self, *args, **more):
+        self.before_expiring()
+        return super().expire(*args, **more)
+
 
 class World:
     """A term that looks at runs which a forkserver may hold; a test takes look after look."""
@@ -175,6 +182,64 @@ def test_a_store_that_was_away_proves_nothing_against_a_holder(world, lock):
     assert world.store.renew(TERM, [run.id], TTL) == set()
     world.look()
     assert (world.lost, world.store.get(run.id).status) == ([], Status.STARTING)
+
+
+def test_a_run_that_is_lost_and_cannot_be_read_is_told_once_it_can(world, lock, other):
+    """The store ends it by its lease, and nothing more is known of it; the others do not wait for that."""
+    bad, good = world.run(1), world.run(2)
+    other("UPDATE tasks SET tags = '{}' WHERE id = ?", (bad.id,))
+    with capture_logs() as lines:
+        world.begin(bad, good)
+        world.look_until(lambda: world.lost)
+        assert other("SELECT status FROM tasks").fetchall() == [("lost",), ("lost",)]
+        world.look()
+        assert world.lost == [good.id]
+        other("UPDATE tasks SET tags = '[]'")
+        world.look_until(lambda: len(world.lost) == 2)
+    assert [event for event, _ in told(lines)] == ["leftovers_not_judged", "leftovers_judged"]
+    assert (world.lost, world.look()) == ([good.id, bad.id], False)
+
+
+def test_a_holder_that_renews_at_the_last_moment_is_watched_anew(world, lock):
+    """The store judges by the row as it stands then."""
+    run = world.run(1)
+    world.store.before_expiring = lambda: world.store.renew(TERM, [run.id], TTL)
+    world.begin(run)
+    world.look_until(lambda: world.store.leases([run.id])[0].renewals)
+    del world.store.before_expiring
+    assert world.look()
+    world.store.renew(TERM, [run.id], SHORT)
+    world.look_until(lambda: world.lost)
+    assert (world.lost, world.look()) == ([run.id], False)
+
+
+def test_a_holder_that_renews_is_watched_anew_though_its_run_cannot_be_read(world, lock, other):
+    """Else it would be lost as soon as the store's clock jumps."""
+    run = world.run(1)
+    other("UPDATE tasks SET tags = '{}'")
+    world.store.before_expiring = lambda: world.store.renew(TERM, [run.id], TTL)
+    world.begin(run)
+    world.look_until(lambda: world.store.leases([run.id])[0].renewals)
+    del world.store.before_expiring
+    other("UPDATE leases SET until = 1")
+    world.look()
+    assert world.look()
+    assert other("SELECT status FROM tasks").fetchall() == [("starting",)]
+
+
+def test_what_others_have_ended_is_looked_at_no_more(world, lock):
+    """Neither returned nor under a lease, though nothing is wrong with it."""
+    run = world.run(1)
+    seen = []
+
+    def ended_before():
+        del world.store.before_expiring
+        seen.extend(Judge(world.store, "another").expire([run.id], "another"))
+
+    world.store.before_expiring = ended_before
+    world.begin(run)
+    wait_until(lambda: not world.look(), "the last look")
+    assert ([task.id for task in seen], world.lost) == ([run.id], [])
 
 
 def test_a_lease_that_cannot_be_read_is_told_and_its_run_is_not_forgotten(world, lock, other):
