@@ -225,8 +225,15 @@ class Codec:
         since = _told("holds", row, "since", self.moment_out, tell, None)
         return SharedHold(scope=HoldScope(row["scope"]), since=since, **words)
 
-    def note_to_columns(self, note: Note, now: Any) -> dict[str, Any]:
-        return asdict(note) | {"at": self.moment_in(note.at), "now": now}
+    def notes_to_columns(self, notes: Iterable[Note]) -> tuple[list[dict[str, Any]], str | None]:
+        """As `beats_to_columns`; each row still needs its `now`."""
+        rows, refused = [], None
+        for note in notes:
+            try:
+                rows.append(asdict(note) | {"at": self.moment_in(note.at)})
+            except (TypeError, ValueError) as error:
+                refused = f"task {note.task_id}: a note {note.kind!r} cannot be stored: {error}"
+        return rows, refused
 
     def beats_to_columns(self, beats: Iterable[Beat], term: str) -> tuple[list[dict[str, Any]], str | None]:
         """The rows that can be stored, and what is wrong with the last one that cannot."""
