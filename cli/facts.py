@@ -36,7 +36,7 @@ def fact_lines(
         ("state", _state(task, standing, trail[-1].reason if trail else None, now)),
         ("attempt", [*_attempt(task, now), ("timeout", _lateness(task, trail))]),
         ("stop", [] if task.stop is None else moments_of_stop(task.stop, is_over=task.status.is_final).facts()),
-        *((command.action.value, moments_of(command, trail).facts()) for command in latest(commands)),
+        *((command.action.value, moments_of(command, trail).facts()) for command in latest(commands, trail)),
         ("commands", [(command.action.value, _command(command, standing)) for command in commands]),
         ("failure", _failure(task, memory_limit)),
     ]

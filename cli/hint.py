@@ -26,7 +26,7 @@ def hints(error: Exception, call: object) -> Iterator[str]:
         return
     if isinstance(error, SupervisorUnreachable):
         yield from _of_node(call)
-        yield from _of_file(call, "state_dir", "runtime_dir")
+        yield from _of_user(call)
     elif isinstance(error, StoreMissing):
         yield from _of_file(call, "db", "state_dir")
 
@@ -59,6 +59,14 @@ def _known_nodes(call: Invocation) -> list[NodeRecord]:
     return [] if asking.is_alive() else found
 
 
+def _of_user(call: Invocation) -> Iterator[str]:
+    """That this machine's supervisor is spoken to by its own user, where that is not who asks."""
+    state = paths.SYSTEM_STATE
+    is_named = any(call.config.find(place) for place in ("state_dir", "runtime_dir"))
+    if not is_named and call.config.state_dir != state and _may_be_there(state):
+        yield f"{state} is another user's: ask its supervisor as that user, or as root; user {os.geteuid()} may not"
+
+
 def _of_file(call: Invocation, *places: str) -> Iterator[str]:
     """That the system's chong.toml was passed over, where it might have named one of the `places`."""
     system, state = paths.SYSTEM_CONFIG, paths.SYSTEM_STATE
@@ -67,7 +75,7 @@ def _of_file(call: Invocation, *places: str) -> Iterator[str]:
         return
     why = f"{system} was not read: it is for root and for who may write to {state}, and user {os.geteuid()} may not"
     if os.access(system, os.R_OK):
-        yield f"{why}; --config {system} reads it, --state-dir {state} names the node's own place"
+        yield f"{why}; --config {system} reads it"
     else:
         yield f"{why}, nor read the file; become a user who may, or name the store by --db or CHONG_DB"
 

@@ -9,7 +9,7 @@ import click
 from chong.cli.ending import one_line
 from chong.cli.filters import Filter
 from chong.cli.find import TAIL, find_one
-from chong.cli.moments import moments_of, moments_of_stop
+from chong.cli.moments import UNCHANGED, moments_of, moments_of_stop
 from chong.cli.reach import Reached
 from chong.cli.render import escape
 from chong.cli.screen import remark
@@ -176,20 +176,21 @@ def _delay(action: Action, task: TaskSnapshot) -> str:
 
 
 def look(store: TaskStore, command: Command) -> Effect | None:
-    # The command first: when it is done, the state read after it is one that it led to, and so is the trail.
-    stored = _stored(store, command)
+    # The task last: what the others tell has led to what it is then.
+    stored, trail = _stored(store, command)
     task = store.get(command.task_id)
     if task is None:
         return Effect(came_about=False, text="the task is gone")
     if task.status.is_final:
         # It may have been done, and the task have ended, since then. Of what has ended nothing changes any more.
-        stored = _stored(store, command)
-    return effect_of(stored, task, store.history(task.id) if stored.finished_at is not None else [])
+        stored, trail = _stored(store, command)
+    return effect_of(stored, task, trail)
 
 
-def _stored(store: TaskStore, command: Command) -> Command:
-    """As it stands now."""
-    return next((known for known in store.commands(command.task_id) if known.id == command.id), command)
+def _stored(store: TaskStore, command: Command) -> tuple[Command, Sequence[Transition]]:
+    """As it stands now, and what the task has gone through; nothing of that before the command is done."""
+    stored = next((known for known in store.commands(command.task_id) if known.id == command.id), command)
+    return stored, store.history(command.task_id) if stored.finished_at is not None else []
 
 
 def effect_of(command: Command, task: TaskSnapshot, trail: Sequence[Transition]) -> Effect | None:
@@ -225,7 +226,11 @@ def _end_reached(command: Command, task: TaskSnapshot, trail: Sequence[Transitio
 
 
 def _told(now: str, command: Command, trail: Sequence[Transition]) -> str:
-    return ", ".join((now, f"asked by {escape(command.issued_by)}", *moments_of(command, trail).words()))
+    moments = moments_of(command, trail)
+    asked = f"asked by {command.issued_by}" + (f": {command.reason}" if command.reason else "")
+    if moments.was_so:
+        return f"{now}, {escape(asked)}, {UNCHANGED}"
+    return ", ".join((now, escape(asked), *moments.words()))
 
 
 def _who(task: TaskSnapshot) -> str:

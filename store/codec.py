@@ -13,6 +13,7 @@ from chong.store.columns import (
     MOMENT_COLUMNS,
     TO_COLUMN,
     Times,
+    num_buckets_from_column,
     number_from_column,
     plain_from_column,
     progress_to_json,
@@ -200,8 +201,8 @@ class Codec:
 
     def deployment_from_rows(self, rows: Sequence[Row]) -> Deployment:
         row = sole_row(next(iter(rows), None))
-        names = ("num_buckets", "schema_version", "oldest_code")
-        return Deployment(*(_value("deployment", row, name, number_from_column) for name in names))
+        readers = {"num_buckets": num_buckets_from_column, **dict.fromkeys(SCHEMA_COLUMNS, number_from_column)}
+        return Deployment(*(_value("deployment", row, name, read) for name, read in readers.items()))
 
     def bucket_load_from_row(self, row: Row) -> BucketLoad:
         wait = _value("tasks", row, "oldest_wait", self.span_out)
@@ -225,8 +226,15 @@ class Codec:
         since = _told("holds", row, "since", self.moment_out, tell, None)
         return SharedHold(scope=HoldScope(row["scope"]), since=since, **words)
 
-    def note_to_columns(self, note: Note, now: Any) -> dict[str, Any]:
-        return asdict(note) | {"at": self.moment_in(note.at), "now": now}
+    def notes_to_columns(self, notes: Iterable[Note]) -> tuple[list[dict[str, Any]], str | None]:
+        """As `beats_to_columns`; each row still needs its `now`."""
+        rows, refused = [], None
+        for note in notes:
+            try:
+                rows.append(asdict(note) | {"at": self.moment_in(note.at)})
+            except (TypeError, ValueError) as error:
+                refused = f"task {note.task_id}: a note {note.kind!r} cannot be stored: {error}"
+        return rows, refused
 
     def beats_to_columns(self, beats: Iterable[Beat], term: str) -> tuple[list[dict[str, Any]], str | None]:
         """The rows that can be stored, and what is wrong with the last one that cannot."""
@@ -281,6 +289,17 @@ def as_json_text(row: Row) -> str:
     return json.dumps({name: row[name] for name in row.keys()}, default=repr, sort_keys=True)  # noqa: SIM118 - no dict
 
 
+SCHEMA_COLUMNS = ("schema_version", "oldest_code")
+"""Of the deployment: what its tables are, and who may use them."""
+
+
+def schema_from_row(row: Row | None) -> tuple[int, int]:
+    """The version of the tables, and the oldest code that may use them; UnreadableRow for what is none."""
+    found = sole_row(row)
+    version, oldest = (_value("deployment", found, name, number_from_column) for name in SCHEMA_COLUMNS)
+    return version, oldest
+
+
 def judged_from_row(row: Row) -> tuple[str, int, Status]:
     """Of a run that is to end by its lease: its id, its version and its state."""
     return row["id"], _value("tasks", row, "version", number_from_column), status_from_row(row)
@@ -305,7 +324,8 @@ def _word(row: Row, name: str, tell: OnUnreadable) -> Any:
     value = row[name]
     raw = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
     text = raw.decode("utf-8", "backslashreplace") if isinstance(raw, bytes) else value
-    return _told("holds", row, name, text_from_column, tell, text)
+    rest = text.replace("\0", r"\x00") if isinstance(text, str) else text
+    return _told("holds", row, name, text_from_column, tell, rest)
 
 
 def _value(table: str, row: Row, name: str, convert: Callable[[Any], Any] | None) -> Any:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from types import UnionType
 from typing import Any
 
+from chong.store.buckets import MAX_NUM_BUCKETS
 from chong.store.model import (
     Action,
     Failure,
@@ -147,11 +148,20 @@ def number_from_column(value: Any) -> int:
     return value
 
 
+def num_buckets_from_column(value: Any) -> int:
+    """TypeError or ValueError for what no deployment can have."""
+    if not 1 <= number_from_column(value) <= MAX_NUM_BUCKETS:
+        raise ValueError("no number of buckets")
+    return int(value)
+
+
 def text_from_column(value: Any) -> str:
-    """TypeError or ValueError for what is no text."""
+    """TypeError or ValueError for what is no text, or none that could be written again: it goes on from here."""
     if not isinstance(value, str):
         raise TypeError("no text")
     value.encode()
+    if "\0" in value:
+        raise ValueError("a NUL")
     return value
 
 
@@ -272,9 +282,10 @@ EXPECTED: dict[Callable[[Any], Any], str] = {
     span_from_micros: "a length of time in microseconds",
     _in_utc: "a time with a zone",
     _as_it_is: "a length of time",
-    text_from_column: "text",
-    plain_from_column: "text",
+    text_from_column: "text without NUL",
+    plain_from_column: "text without NUL",
     number_from_column: "a whole number",
+    num_buckets_from_column: f"a whole number of 1 to {MAX_NUM_BUCKETS}",
     _set_from_json: "a JSON list",
     _failure_from_json: "a JSON list of kind, cause, message and traceback, all text; only the last may be null",
     _stop_from_json: "a JSON object with who, why, when it was asked, and three later times in microseconds",

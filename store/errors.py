@@ -89,8 +89,8 @@ class UnreadableRow(StoreError):  # noqa: N818
     """A stored row has a value that chong never writes; names it, so that it can be mended by hand."""
 
     def __init__(self, table: str, key: str, column: str, expected: str, got: object) -> None:
-        # The key is the row's own, and as little to be trusted as the value.
-        key = key[:_SHOWN].encode("utf-8", "backslashreplace").decode()
+        # The key is the row's own, and as little to be trusted as the value; the text is one line, and may be stored.
+        key = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in key[:_SHOWN])
         where = f"{table} {key}".rstrip()
         super().__init__(f"store: {where}, column {column}: expected {expected}, got {str(got)[:_SHOWN]!r}")
         self.table = table

@@ -98,7 +98,7 @@ def _make(connection: Connection, month: Month) -> None:
     steps = ("make", "make_lock", "make_lock_rest", "make_filled", "make_joined")
     try:
         with connection.transaction():
-            _be_patient(connection)
+            _limit_waits(connection)
             for step in steps:
                 connection.execute(_QUERIES[step].format(**names))
     except (errors.DuplicateTable, errors.DuplicateObject, errors.UniqueViolation):
@@ -111,7 +111,7 @@ def _drop_if_empty(connection: Connection, month: Month) -> None:
     if not _is_empty(connection, part):
         return
     with connection.transaction():
-        _be_patient(connection)
+        _limit_waits(connection)
         # Held before it is looked at: what a late writer adds in between would go unseen. The whole before its part, as
         # others take them: else each would wait for the other.
         connection.execute(_QUERIES["drop_lock"])
@@ -124,5 +124,5 @@ def _is_empty(connection: Connection, part: sql.Identifier) -> bool:
     return connection.execute(_QUERIES["some"].format(part=part)).fetchone() is None
 
 
-def _be_patient(connection: Connection) -> None:
-    connection.execute(_QUERIES["patience"], {"patience": LOCK_WAIT, "standstill": STANDSTILL})
+def _limit_waits(connection: Connection) -> None:
+    connection.execute(_QUERIES["limit_waits"], {"lock_wait": LOCK_WAIT, "standstill": STANDSTILL})

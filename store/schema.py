@@ -3,7 +3,7 @@
 import re
 import sqlite3
 
-from chong.store.deployment import sole_row
+from chong.store.codec import schema_from_row
 from chong.store.errors import ConfigurationError, StoreUnavailable
 from chong.store.few import few
 from chong.store.queries import load_queries, load_script
@@ -45,7 +45,8 @@ def create_tables(connection: sqlite3.Connection) -> None:
 def upgrade(connection: sqlite3.Connection) -> None:
     """Bring an older database up to this version; only ever adds, so that older code goes on beside it."""
     queries = load_queries("sqlite")
-    if sole_row(connection.execute(queries["deployment"]).fetchone())["schema_version"] >= SCHEMA_VERSION:
+    version, _ = schema_from_row(connection.execute(queries["deployment"]).fetchone())
+    if version >= SCHEMA_VERSION:
         return
     # Columns first, indexes may need them. Looked at inside: several processes may do so at once.
     connection.execute("BEGIN IMMEDIATE")
@@ -70,11 +71,11 @@ def is_ours(connection: sqlite3.Connection) -> bool:
 
 def check_version(connection: sqlite3.Connection, label: str) -> None:
     """Refuse a database that this code is too old for."""
-    found = sole_row(connection.execute(load_queries("sqlite")["deployment"]).fetchone())
-    if found["oldest_code"] > SCHEMA_VERSION:
+    version, oldest = schema_from_row(connection.execute(load_queries("sqlite")["deployment"]).fetchone())
+    if oldest > SCHEMA_VERSION:
         raise ConfigurationError(
-            f"store {label} has schema {found['schema_version']}, for code that knows schema "
-            f"{found['oldest_code']} or newer; this one knows {SCHEMA_VERSION}: install a newer chong here"
+            f"store {label} has schema {version}, for code that knows schema "
+            f"{oldest} or newer; this one knows {SCHEMA_VERSION}: install a newer chong here"
         )
 
 

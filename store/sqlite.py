@@ -141,6 +141,13 @@ class LogKeeper:
 
 def check_place(path: Path, *, create: bool) -> None:
     """Refuse a path where no store can be, before SQLite touches it."""
+    try:
+        _check_place(path, create=create)
+    except PermissionError as error:
+        raise ConfigurationError(f"store {path}: cannot be read: {error.strerror}") from error
+
+
+def _check_place(path: Path, *, create: bool) -> None:
     if not path.parent.is_dir():
         raise StoreMissing(f"store {path}: there is no directory {path.parent}")
     if path.is_dir():

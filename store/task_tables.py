@@ -64,24 +64,26 @@ class TaskTables(TableCalls):
     def append(self, notes: Sequence[Note]) -> None:
         # As all that locks several tasks: ids ascending.
         ordered = sorted((note for note in notes if is_id(note.task_id)), key=lambda note: note.task_id)
+        rows, refused = self._codec.notes_to_columns(ordered)
+        refused = self._append(rows) or refused
         # Last: one task's bad remark must not cost the others theirs.
-        if (refused := self._append(ordered)) is not None:
+        if refused is not None:
             raise Refused(refused)
 
-    def _append(self, notes: Sequence[Note]) -> str | None:
+    def _append(self, rows: Sequence[dict[str, Any]]) -> str | None:
         """Write what can be written; gives what is wrong with the last one that cannot."""
-        if not notes:
+        if not rows:
             return None
         try:
             with self._writing() as db:
-                now = self._now()
-                db.executemany(self._queries["append"], [self._codec.note_to_columns(note, now) for note in notes])
-        except (Refused, TypeError, ValueError) as error:
-            if len(notes) == 1:
-                return f"task {notes[0].task_id}: a note {notes[0].kind!r} cannot be stored: {error}"
-            half = len(notes) // 2
-            first = self._append(notes[:half])
-            return self._append(notes[half:]) or first
+                now = {"now": self._now()}
+                db.executemany(self._queries["append"], [row | now for row in rows])
+        except Refused as error:
+            if len(rows) == 1:
+                return f"task {rows[0]['task_id']}: a note {rows[0]['kind']!r} cannot be stored: {error}"
+            half = len(rows) // 2
+            first = self._append(rows[:half])
+            return self._append(rows[half:]) or first
         return None
 
     def notes(self, task_id: str) -> list[Note]:
@@ -186,10 +188,8 @@ class TaskTables(TableCalls):
     # --- commands ----------------------------------------------------------------------------------------
 
     def submit_command(self, command: Command) -> None:
-        if not is_id(command.task_id):
+        if not is_id(command.task_id) or not self._submit(command):
             raise Refused(f"no task {command.task_id[:SHOWN]!r}: nothing to {command.action}")
-        if not self._submit(command):
-            raise Refused(f"no task {command.task_id}: nothing to {command.action}")
 
     @abstractmethod
     def _submit(self, command: Command) -> bool:

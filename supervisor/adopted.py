@@ -1,13 +1,14 @@
 """Children that nobody here started: what a dead forkserver left comes to us, its subreaper."""
 
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 
-def reap_adopted(known: Collection[int]) -> bool:
+def reap_adopted(known: Callable[[], Collection[int]]) -> bool:
     """Reap the dead among them, but for those whose status is still to be read; whether any are left that live.
 
+    `known` is asked behind the look at the children: what another thread starts in between is not among them yet.
     Everything below a forkserver has left our session; what this process itself has started, if it is not only a
     supervisor, is somebody else's to reap.
     """
@@ -17,7 +18,7 @@ def reap_adopted(known: Collection[int]) -> bool:
     except OSError:
         return True  # there is no descriptor to look with: there is a next time
     lives = False
-    for pid in children.difference(known):
+    for pid in children.difference(known()):
         state = _state_in_another_session(pid, session)
         if state == "Z":
             try:

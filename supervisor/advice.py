@@ -26,10 +26,10 @@ GRAVE = frozenset({Kind.DUPLICATE, Kind.UNCOVERED, Kind.ORPHAN, Kind.STUCK, Kind
 """Work does not run and nobody wants that, or the store is in danger: an error in the log, the others are a warning."""
 
 ADVICE: Mapping[str, str] = {
-    Kind.DUPLICATE: "give each bucket to one node by owned_buckets, and restart the others; "
+    Kind.DUPLICATE: "give each bucket to one node by owned_buckets, and restart the nodes that are to give it up; "
     "chong forget for a node that is gone for good",
-    Kind.UNCOVERED: "start a node that owns them; what another node has accepted stays with that one, "
-    "chong reconcile and then chong forget end it where that node is gone for good",
+    Kind.UNCOVERED: "start a node that owns them; what a dead node has accepted nobody else can run: "
+    "chong reconcile and then chong forget close it, if that node is gone for good",
     Kind.ORPHAN: "start the node again; if it is gone for good, chong reconcile and then chong forget",
     Kind.STUCK: "look at the node's log and at chong tasks",
     Kind.UNCLAIMED: "look at the node's log: it is alive, and does not look for commands",

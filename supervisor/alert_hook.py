@@ -5,6 +5,7 @@ import os
 import shlex
 import signal
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -38,12 +39,15 @@ class AlertHook:
         self._seconds = seconds
         self._waiting: deque[bytes] = deque()
         self._pid = 0
+        self._starting = threading.Lock()
+        """Held while there is a process whose pid is not known yet."""
         self._began = 0.0
 
     @property
     def pids(self) -> set[int]:
-        """The process of the call under way, for whoever reaps what nobody waits for."""
-        return {self._pid} - {0}
+        """The process of the call under way, for whoever reaps what nobody waits for: also one just being started."""
+        with self._starting:
+            return {self._pid} - {0}
 
     def put(self, message: Mapping[str, Any]) -> None:
         if not self._command:
@@ -85,7 +89,10 @@ class AlertHook:
             words = [sys.executable, "-P", "-m", "chong.supervisor.bounded", f"{self._seconds:g}", *self._command]
             # Without chong's own variables and those of PostgreSQL's library, which may hold the store's password.
             environment = {name: value for name, value in os.environ.items() if not name.startswith((OWN, "PG"))}
-            self._pid = os.posix_spawn(words[0], words, environment, file_actions=actions, setsid=True, setsigmask=())
+            with self._starting:
+                self._pid = os.posix_spawn(
+                    words[0], words, environment, file_actions=actions, setsid=True, setsigmask=()
+                )
             self._began = time.monotonic()
         except OSError as error:
             self._on_failure(f"it cannot be started: {error.strerror}")

@@ -264,8 +264,8 @@ def _compared(scope: Scope, name: str, share: Share, declared: Collection[int]) 
             Kind.CONFIG, f"table of node {name}", share.fault, f"correct it there, on every machine, and {_READ}"
         )
     elif node is None:
-        if _is_first_start(scope):
-            return
+        if not scope.survey.nodes or _is_first_start(scope):
+            return  # before any node was started that is no finding, either
         gone = f"take {name} out of chong.toml ({share.origin}), on every machine, give its buckets away, and {_READ}"
         detail = "named in chong.toml, and not known here: it has never been started, or was forgotten"
         yield Finding(Kind.CONFIG, f"unknown node {name}", detail, f"start it; if it is gone for good, {gone}")

@@ -68,9 +68,10 @@ class Gatekeeper:
     def go_by(self, shared: tuple[SharedHold, ...]) -> None:
         """Keep to the holds in the store that concern this node; those of the node itself stay as they are."""
         ours = tuple(hold for hold in shared if hold.scope is not HoldScope.NODE or hold.target == self._node)
-        for event, holds in (("held", set(ours) - set(self._shared)), ("released", set(self._shared) - set(ours))):
-            for hold in holds:
-                self._log.warning(event, scope=hold.scope, target=hold.target, by=hold.by, reason=hold.reason)
+        for hold in set(ours) - set(self._shared):
+            self._log.warning("held", scope=hold.scope, target=hold.target, by=hold.by, reason=hold.reason)
+        for hold in set(self._shared) - set(ours):  # who has lifted it the store does not say
+            self._log.warning("released", scope=hold.scope, target=hold.target, held_by=hold.by, reason=hold.reason)
         self._shared = ours
         self._shut_gates()
 

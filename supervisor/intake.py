@@ -179,7 +179,7 @@ class Intake:
     def _answer_existing(self, task_id: str, settled: list[SubmissionSettled], error: ConcurrencyConflict) -> None:
         try:
             found: TaskSnapshot | ChongError = self._store.get(task_id) or error
-        except StoreError as unknown:
+        except (StoreError, Refused) as unknown:
             found = unknown
         for each in settled:
             self._loop.call(partial(each, found))

@@ -9,6 +9,8 @@ from typing import TypeVar
 
 from chong.store.errors import StoreUnavailable, UnreadableRow
 from chong.store.model import Lease, TaskSnapshot
+from chong.store.pages import all_tasks
+from chong.store.query import TaskQuery
 from chong.supervisor.courier import Courier
 from chong.supervisor.forkservers import still_locked
 from chong.supervisor.loop import Loop
@@ -103,28 +105,41 @@ class Leftovers:
 
     def _expire(self) -> None:
         done, unread = self._of_each(self._dead, partial(self._judge.expire, event_id=self._event_id))
-        self._dead = set(unread)
-        if lost := [task for each in done for task in each]:
+        lost = [task for each in done for task in each]
+        silent = frozenset(self._dead).difference(unread, (task.id for task in lost))
+        self._dead = {*unread, *self._unheard_of(silent)}
+        if lost:
             self._loop.call(partial(self._on_lost, lost))
 
-    def _of_each(self, ids: Iterable[str], ask: Callable[[frozenset[str]], T]) -> tuple[list[T], frozenset[str]]:
-        """What is asked of all at once, or of one after the other where a row cannot be read; and of whom it cannot.
+    def _unheard_of(self, silent: frozenset[str]) -> frozenset[str]:
+        """Of those that were to be expired, and of which no word came back: who may be lost, and cannot be read.
 
-        A row costs nobody but its own run.
+        The event will tell whether it was us, as soon as they can be. Who has a lease was renewed just before, and is
+        watched as before; the others were ended by somebody else.
+        """
+        read, unread = self._of_each(silent, self._leases)
+        held = unread.union(lease.task_id for each in read for lease in each)
+        self._ids |= held
+        return self._of_each(silent - held, self._tasks)[1]
+
+    def _tasks(self, ids: frozenset[str]) -> list[TaskSnapshot]:
+        return list(all_tasks(self._judge.store, TaskQuery(ids=ids), whole=True))
+
+    def _of_each(self, ids: Iterable[str], ask: Callable[[frozenset[str]], T]) -> tuple[list[T], frozenset[str]]:
+        """What is asked of all at once, without those of whom a row cannot be read; and who they are.
+
+        A row costs nobody but its own run. One that is no run's, such as a term's, costs all of them this look: asked
+        for alone, each would fail by it.
         """
         together = frozenset(ids)
-        try:
-            return [ask(together)], frozenset()
-        except UnreadableRow as fault:
-            self._fault = fault
-        answers, unread = [], set()
-        for task_id in sorted(together):
+        unread: frozenset[str] = frozenset()
+        while left := together - unread:
             try:
-                answers.append(ask(frozenset({task_id})))
+                return [ask(left)], unread
             except UnreadableRow as fault:
                 self._fault = fault
-                unread.add(task_id)
-        return answers, frozenset(unread)
+                unread |= left & {fault.key} or left
+        return [], unread
 
     def _look_later(self) -> None:
         if self._ids or self._dead:

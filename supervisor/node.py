@@ -13,7 +13,7 @@ from setproctitle import setproctitle
 
 from chong.store.buckets import BucketPolicy, format_buckets
 from chong.store.contract import TaskStore
-from chong.store.errors import Refused, StoreError, StoreUnavailable, UnreadableRow
+from chong.store.errors import Refused, StoreUnavailable, UnreadableRow
 from chong.store.model import Action, CatalogueEntry, Command, TaskSnapshot
 from chong.supervisor import events as e
 from chong.supervisor.admission import Admission
@@ -34,6 +34,7 @@ from chong.supervisor.registration import Registration
 from chong.supervisor.reloads import Reloaded, ReloadSettled
 from chong.supervisor.schedule import plans_of
 from chong.supervisor.spool import Spool
+from chong.supervisor.strangers import Strangers
 from chong.supervisor.submission import Submission
 from chong.supervisor.task_state import TaskState
 from chong.supervisor.tasks import Tasks
@@ -73,7 +74,8 @@ class Node:
         self._log = log
         # These belong to the store's thread.
         self._checking = Recurring(log, "lease_not_checked", "lease_checked", concerns_many=True)
-        self._answering = Recurring(log, "command_not_answered", "command_answered", concerns_many=True)
+        answering = Recurring(log, "command_not_answered", "command_answered", concerns_many=True)
+        self._strangers = Strangers(loop, self._do_with_store, store, intake.admission.term, answering)
         self._publication = Publication(
             loop,
             self._do_with_store,
@@ -304,21 +306,7 @@ class Node:
             asked = e.Asked(command.action, command.issued_by, command.reason, command.id, command.issued_at)
             self.tasks.feed(command.task_id, asked, e.event_of_command(command.id))
         else:
-            self.courier.do(partial(self._answer_stranger, command))
-
-    def _answer_stranger(self, command: Command) -> None:
-        """A command for a task that is not in our hands: ended, or somebody else's by now."""
-        try:
-            task = self._store.get(command.task_id)
-            if task is None or task.status.is_final:
-                detail = "the task is gone" if task is None else f"the task is {task.status}"
-                self._store.complete_command(command.id, "too_late", detail)
-            else:
-                self._store.release_command(command.id, self.admission.term)
-        except StoreError as error:
-            self._answering.again(error, command=command.id)
-        else:
-            self._answering.end()
+            self._strangers.take(command)
 
     def reload(self, settled: ReloadSettled) -> None:
         """Load the task modules anew, in a generation for all runs from then on; runs under way keep theirs."""

@@ -165,7 +165,7 @@ class Processes:
     def _reap_last(self) -> None:
         """The leash has just been let go: what it ends has a moment for it."""
         until = time.monotonic() + REAP_LAST
-        while reap_adopted(self._known_pids()) and time.monotonic() < until:
+        while reap_adopted(self._known_pids) and time.monotonic() < until:
             time.sleep(LEFT_POLL)
 
     def _known_pids(self) -> set[int]:
@@ -173,7 +173,7 @@ class Processes:
 
     def _reap(self) -> None:
         """Workers of whom we never heard, and strays: nobody else is there to do it, from now on."""
-        reap_adopted(self._known_pids())
+        reap_adopted(self._known_pids)
         self._loop.later(REAP_PERIOD, self._reap)
 
     # --- runs ----------------------------------------------------------------------------------------------

@@ -11,10 +11,10 @@ FROM pg_inherits AS i
 JOIN pg_class AS c ON c.oid = i.inhrelid
 WHERE i.inhparent = 'transitions'::regclass
 
--- name: patience
+-- name: limit_waits
 -- How long this transaction waits for a lock, and the server for its next statement.
 SELECT
-    set_config('lock_timeout', :patience, true),
+    set_config('lock_timeout', :lock_wait, true),
     set_config('idle_in_transaction_session_timeout', :standstill, true)
 
 -- name: make

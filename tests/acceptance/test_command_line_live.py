@@ -90,7 +90,7 @@ def test_the_moments_of_a_pause_and_its_resume_are_those_of_the_node(shared: Sup
     after = r"after \d+\.\ds"
     paused = shared.cli("pause", task_id, "--wait", "--as", "olga", "--reason", "lunch").out
     moments = f"delivered {after}, acknowledged {after}, effective {after}"
-    assert re.fullmatch(rf"{task_id[-8:]} until: paused, asked by olga, {moments}\n", paused)
+    assert re.fullmatch(rf"{task_id[-8:]} until: paused, asked by olga: lunch, {moments}\n", paused)
     resumed = shared.cli("resume", task_id, "--wait", "--as", "eve").out
     assert re.fullmatch(
         rf"{task_id[-8:]} until: running, asked by eve, delivered {after}, effective {after}\n", resumed
@@ -101,9 +101,9 @@ def test_the_moments_of_a_pause_and_its_resume_are_those_of_the_node(shared: Sup
     assert (
         known[2]
         == known[3]
-        == shared.moment(task_id, S.PAUSED).stored_at.isoformat(timespec="microseconds").replace("+00:00", "Z")
+        == shared.moment(task_id, S.PAUSED).at.isoformat(timespec="microseconds").replace("+00:00", "Z")
     )
-    assert (resume["acknowledged_at"], resume["effective_at"]) == (None, resume["finished_at"])
+    assert (resume["acknowledged_at"], resume["effective_at"]) == (None, resume["delivered_at"])
     shown = shared.cli("show", task_id).out
     assert re.search(r"\n\npause\n  asked .*\n  by +olga\n  reason +lunch\n  delivered ", shown)
     assert re.search(r"\n\nresume\n  asked .*\n  by +eve\n  delivered .*\n  effective ", shown)

@@ -341,8 +341,8 @@ def test_an_answer_says_what_a_request_comes_to(world: World, chong, words, stat
     ("action", "status", "effect"),
     [
         (Action.PAUSE, S.RETRYING, (False, "pause overtaken, now retrying, exception ValueError: no such page")),
-        (Action.FREEZE, S.STOPPING, (True, "stopping, asked by olga, delivered after 0.0s, effective after 0.0s")),
-        (Action.RESUME, S.RETRYING, (True, "retrying, asked by olga, delivered after 0.0s, effective after 0.0s")),
+        (Action.FREEZE, S.STOPPING, (True, "stopping, asked by olga, nothing had to change")),
+        (Action.RESUME, S.RETRYING, (True, "retrying, asked by olga, nothing had to change")),
         (Action.PAUSE, S.PAUSING, None),
         (Action.STOP, S.STOPPING, None),
     ],

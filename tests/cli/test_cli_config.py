@@ -132,25 +132,41 @@ class TestSystemFile:
             (place / "etc" / "chong.toml").write_text("")
             yield place
 
-    def ask(self, machine: Path, *words: str) -> list[str]:
+    def ask(self, machine: Path, *words: str, code: int | None = None) -> list[str]:
         places = (str(machine / "state"), str(machine / "etc" / "chong.toml"))
         done = subprocess.run(
             [sys.executable, "-c", AS_A_USER, *places, "--node", "n", *words],
             env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": str(machine / "home")},
             cwd="/", capture_output=True, text=True, check=False, timeout=30,
         )  # fmt: skip
-        assert done.returncode != 0
+        assert done.returncode == code if code is not None else done.returncode != 0
         return done.stderr.splitlines()
 
-    @pytest.mark.parametrize("words", ["ps", "submit n", "hold n", "rebucket"])
+    @pytest.mark.parametrize("words", ["submit n", "hold n", "reload"])
+    def test_who_cannot_speak_to_the_supervisor_is_told_who_can(self, machine, words):
+        """No file and no address would help; where another place is named, nothing is known of it."""
+        state = machine / "state"
+        [_, hint] = self.ask(machine, *words.split())
+        assert hint == (
+            f"chong: {state} is another user's: ask its supervisor as that user, or as root; user 65534 may not"
+        )
+        assert len(self.ask(machine, "--state-dir", str(machine / "other"), *words.split())) == 1
+
+    @pytest.mark.parametrize("words", ["ps", "rebucket"])
     def test_an_error_names_the_file_that_was_passed_over(self, machine, words):
         """Where it might have named what is missing; with what to say instead."""
         file, state = machine / "etc" / "chong.toml", machine / "state"
         [_, hint] = self.ask(machine, *words.split())
         assert hint == (
             f"chong: {file} was not read: it is for root and for who may write to {state}, and user 65534 may not; "
-            f"--config {file} reads it, --state-dir {state} names the node's own place"
+            f"--config {file} reads it"
         )
+
+    def test_a_store_that_may_not_be_read_is_wrong_usage(self, machine):
+        """As a file of settings that may not be."""
+        (machine / "state" / "chong.db").touch()
+        [line] = self.ask(machine, "--db", str(machine / "state" / "chong.db"), "ps", code=2)
+        assert line == f"chong: store {machine / 'state' / 'chong.db'}: cannot be read: Permission denied"
 
     @pytest.mark.parametrize("shut", ["etc", "etc/chong.toml"])
     def test_a_file_that_may_not_be_read_is_told_as_such(self, machine, shut):

@@ -51,8 +51,8 @@ def test_doctor_says_how_to_begin_where_no_node_has_been(chong, tmp_path):
     file = tmp_path / "chong.toml"
     file.write_text("[nodes.north]\n")
     answer = chong(*new, "--config", str(file), "--node", "north", "doctor")
-    assert (answer.code, answer.err) == (1, said)
-    assert "config: unknown node north: named in chong.toml, and not known here" in answer.out
+    assert answer.err == said
+    assert "unknown node north" not in answer.out
 
 
 def test_doctor_counts_what_has_not_changed_for_as_long_as_it_is_asked(world: World, chong, tmp_path):

@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 import sys
+import threading
 import time
 
 import pytest
@@ -65,8 +66,49 @@ def test_a_reaper_beside_it_takes_no_exit_status(world):
     for number in range(20):
         hook.put({**MESSAGE, "id": number})
     while hook.turn() != alert_hook.IDLE_SECONDS:
-        reap_adopted(hook.pids)
+        reap_adopted(lambda: hook.pids)
     assert failures == ["exit 1"] * 20
+
+
+def test_a_reaper_waits_for_the_pid_of_a_call_that_is_just_starting(world, monkeypatch):
+    """The call is there, and may be over, before the hook knows its pid."""
+    hook, failures, _ = world("/bin/false")
+    asked = threading.Event()
+
+    def known():
+        asked.set()
+        return hook.pids
+
+    reaper = threading.Thread(target=reap_adopted, args=(known,))
+
+    def spawn(*words, **more):
+        pid = os_spawn(*words, **more)
+        wait_until(lambda: not is_alive(pid), "the end of the call")
+        reaper.start()
+        assert asked.wait(20)
+        reaper.join(0.3)  # one that does not wait has ended by then, and has reaped it
+        return pid
+
+    os_spawn = os.posix_spawn
+    monkeypatch.setattr(os, "posix_spawn", spawn)
+    hook.put(MESSAGE)
+    hook.turn()
+    reaper.join()
+    drained(hook)
+    assert failures == ["exit 1"]
+
+
+def test_a_reaper_asks_who_is_known_behind_its_look_at_the_children():
+    """What another thread starts in between is not among those that it reaps."""
+    made = []
+
+    def known():
+        made.append(os.posix_spawn("/bin/true", ["true"], {}, setsid=True))
+        wait_until(lambda: not is_alive(made[0]), "its end")
+        return ()
+
+    reap_adopted(known)
+    assert os.waitpid(made[0], os.WNOHANG)[0] == made[0]
 
 
 def test_a_node_s_reaper_leaves_a_call_to_the_one_that_waits_for_it(bench: InProcess):
@@ -114,8 +156,8 @@ def test_without_a_descriptor_a_call_is_told_and_the_next_one_made(world):
 def test_a_reaper_without_a_descriptor_takes_another_look():
     """It cannot know whether anything is left."""
     with no_descriptors():
-        assert reap_adopted(set())
-    assert not reap_adopted(children())
+        assert reap_adopted(set)
+    assert not reap_adopted(children)
 
 
 def test_putting_waits_for_nobody(world):

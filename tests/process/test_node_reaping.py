@@ -38,7 +38,7 @@ def watch_looks(monkeypatch: pytest.MonkeyPatch, on_look: Callable[[], object] =
     found: list[float] = []
     reap = processes.reap_adopted
 
-    def look(known: Collection[int]) -> bool:
+    def look(known: Callable[[], Collection[int]]) -> bool:
         lives = reap(known)
         if threading.current_thread().name != "chong-main":
             found.append(time.monotonic())

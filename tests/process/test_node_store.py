@@ -13,8 +13,9 @@ import pytest
 from node_bench import LIMIT, InProcess, S, is_alive, reap, seconds, wait_until
 from node_store import Fickle
 
-from chong.store.errors import StoreUnavailable, UniqueKeyTaken
-from chong.store.model import Transition
+from chong.store.errors import Refused, StoreUnavailable, UniqueKeyTaken
+from chong.store.model import TaskSnapshot, Transition
+from chong.store.specimens import queued, request
 from chong.supervisor import node as node_module
 from chong.supervisor import term
 from chong.supervisor.submission import Submission
@@ -242,6 +243,55 @@ def test_a_repeated_submission_hears_what_the_first_one_hears(bench: InProcess, 
     assert heard.empty()
     fickle.is_away = False
     assert [type(heard.get(timeout=20)) for _ in range(2)] == [UniqueKeyTaken, UniqueKeyTaken]
+
+
+def test_an_answer_that_the_store_refuses_costs_the_answer_alone(bench: InProcess, fickle: Fickle):
+    """To a request for a task that has ended, and to a repeated submission of it."""
+    node = bench.start(fickle)
+    inner = node.controller._term
+    ended = node.run("noop")
+    fickle.refuses = frozenset({"complete_command", "get"})
+    inner.loop.call(partial(inner.node.commands, [request(1, ended)]))
+    heard: SimpleQueue[object] = SimpleQueue()
+    again = partial(inner.node.intake.submit, Submission(name="noop", id=ended.id), heard.put)
+    wait_until(lambda: inner.thread.call(lambda: ended.id not in inner.node.tasks), "its end here")
+    inner.loop.call(again)
+    assert isinstance(heard.get(timeout=20), Refused)
+    wait_until(lambda: fickle.calls["get"] >= 2, "both looks")
+    fickle.refuses = frozenset({"complete_command"})
+    inner.loop.call(partial(inner.node.commands, [request(2, ended)]))
+    wait_until(lambda: fickle.calls["complete_command"], "the end of the request")
+    fickle.refuses = frozenset()
+    assert node.run("noop").status is S.SUCCEEDED
+
+
+def test_requests_for_others_tasks_keep_no_save_waiting(bench: InProcess, monkeypatch: pytest.MonkeyPatch):
+    """There may be thousands of them in each look: what the node has to store waits for one at most."""
+    calls: list[str] = []
+    gate = threading.Event()
+    save_many = bench.store.save_many
+
+    def get(_: str) -> None:
+        calls.append("get")
+        assert gate.wait(LIMIT)
+
+    def save(*args: Any, **facts: Any) -> Any:
+        calls.append("save")
+        return save_many(*args, **facts)
+
+    node = bench.start()
+    inner = node.controller._term
+    monkeypatch.setattr(bench.store, "get", get)
+    monkeypatch.setattr(bench.store, "save_many", save)
+    strangers = [request(number, queued(404)) for number in range(50)]
+    inner.loop.call(partial(inner.node.commands, strangers))
+    heard: SimpleQueue[object] = SimpleQueue()
+    inner.loop.call(partial(inner.node.intake.submit, Submission(name="noop"), heard.put))
+    wait_until(lambda: inner.thread.call(lambda: inner.node.courier._busy), "a save that waits")
+    gate.set()
+    assert isinstance(heard.get(timeout=LIMIT), TaskSnapshot)
+    assert calls[:2] == ["get", "save"]
+    wait_until(lambda: calls.count("get") == len(strangers), "all answers")
 
 
 def test_what_is_told_of_second_writers_has_a_bound(node: InProcess, monkeypatch: pytest.MonkeyPatch):

@@ -146,7 +146,7 @@ def test_a_past_month_that_is_not_empty_is_left_alone(store, database, connectio
     with psycopg.connect(database) as other:
         other.execute("LOCK TABLE transitions IN ROW EXCLUSIVE MODE")
         asked: list[str] = []
-        monkeypatch.setattr(partitions, "_be_patient", lambda _: asked.append("a lock"))
+        monkeypatch.setattr(partitions, "_limit_waits", lambda _: asked.append("a lock"))
         store.upkeep()
         assert asked == []
     assert parts(database) & old == {kept}

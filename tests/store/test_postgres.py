@@ -266,6 +266,31 @@ class TestBell:
                 proxy.spoil = bytes
                 assert bell.wait(0.0) is True
 
+    def test_a_server_that_takes_a_connection_and_says_nothing_holds_nobody_up(self, store, database):
+        """It has the deadline of a call for that, too, whatever the address says."""
+        parts = conninfo.conninfo_to_dict(database)
+        with lossy(str(parts["host"]), int(parts.get("port") or 5432)) as proxy:
+            proxy.spoil = lambda _: b""
+            place = parsed(database) | {"host": "127.0.0.1", "port": proxy.port, "connect_timeout": 3600}
+            with closing(Bell(place, "node-a", deadline=DEADLINE)) as bell:
+                rung: list[bool] = []
+                thread = threading.Thread(target=lambda: rung.append(bell.wait(0.0)), daemon=True)
+                thread.start()
+                thread.join(LIMIT)
+                assert rung == [False]
+
+    def test_it_rings_on_when_the_deadline_of_its_beginning_is_over(self, store, database):
+        """On the same connection: each wait has an end of its own."""
+        run = stored_run(store)
+        with closing(Bell(parsed(database), run.node, deadline=DEADLINE)) as bell:
+            begun = time.monotonic()
+            assert bell.wait(0.0) is True
+            wait_until(lambda: time.monotonic() > begun + DEADLINE, "the deadline")
+            assert [bell.wait(0.0), bell.wait(0.0)] == [False, False]
+            store.submit_command(request(1, run))
+            assert bell.wait(LIMIT) is True
+            assert bell.wait(0.0) is False
+
     def test_it_rings_only_when_the_command_is_stored(self, store):
         """One that is refused rings nowhere."""
         run = stored_run(store)

@@ -1,6 +1,7 @@
 """The whole contract through a pooler that gives each transaction another server connection."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -16,6 +17,25 @@ from chong.store.specimens import SetClock
 def pooler(databases: Databases) -> Iterator[Pooler]:
     with Pooler(databases.address) as pooler:
         yield pooler
+
+
+def test_a_pooler_that_does_not_come_up_leaves_nothing(databases: Databases, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither its process nor its directory."""
+
+    def fail(_: Pooler) -> bool:
+        raise AssertionError("it does not listen")
+
+    monkeypatch.setattr(Pooler, "_is_listening", fail)
+    before = children()
+    made = Pooler(databases.address)
+    with pytest.raises(AssertionError, match="does not listen"), made:
+        pass
+    assert not made.place.exists()
+    assert children() == before
+
+
+def children() -> set[str]:
+    return set(Path("/proc/thread-self/children").read_text().split())
 
 
 class TestPooled(StoreContract):

@@ -13,6 +13,7 @@ import pytest
 
 from chong.store import schema
 from chong.store.errors import StoreError, StoreUnavailable
+from chong.store.model import Note
 from chong.store.query import TaskQuery
 from chong.store.specimens import (
     START,
@@ -44,6 +45,18 @@ def path(tmp_path: Path) -> Path:
 def store(path):
     with SqliteTaskStore(path, deadline=0.2) as store:
         yield store
+
+
+def test_a_fault_of_the_store_s_own_is_no_note_that_cannot_be_stored(store, monkeypatch):
+    """It is told as what it is, and not once for each note."""
+    run = stored_run(store)
+
+    def broken():
+        raise TypeError("a fault of ours")
+
+    monkeypatch.setattr(store, "_now", broken)
+    with pytest.raises(TypeError, match="a fault of ours"):
+        store.append([Note(task_id=run.id, kind="k", at=START, actor="a", event_id=event) for event in ("1", "2")])
 
 
 def setting(store: SqliteTaskStore, name: str):

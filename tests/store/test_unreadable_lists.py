@@ -33,6 +33,7 @@ from chong.store.specimens import (
 from chong.store.sqlite import SqliteTaskStore
 from chong.store.states import Status
 from chong.store.task_tables import MOST_SKIPPED
+from chong.supervisor.rebucketed import refuse_rebucketed
 
 NOW = timedelta(0)
 
@@ -351,6 +352,14 @@ def test_a_look_for_what_can_be_removed_ends(damaged: Damaged, monkeypatch):
     assert len({fault.key for fault in damaged.told}) == 4
 
 
+def history(store: TaskStore) -> list[Any]:
+    return store.history(task_id(1))
+
+
+def terms(store: TaskStore) -> list[Any]:
+    return [term for node in (NODE, "node-b") for term in store.terms(node)]
+
+
 ODD = {
     "bytes": ("tasks SET name = x'ff00' WHERE id < '00000002'", "tasks name", lambda s: s.query(TaskQuery())),
     "no text": (
@@ -358,6 +367,27 @@ ODD = {
         "tasks name",
         lambda s: s.query(TaskQuery()),
     ),
+    "a NUL": ("tasks SET name = 'a' || char(0) WHERE id < '00000002'", "tasks name", lambda s: s.query(TaskQuery())),
+    "a NUL in who asked": ("transitions SET actor = char(0) WHERE version = 2", "transitions actor", history),
+    "a NUL in a note": (
+        "notes SET detail = char(0) WHERE event_id = '2'",
+        "notes detail",
+        lambda s: s.notes(task_id(1)),
+    ),
+    "a NUL in a term": ("leases SET term = char(0) WHERE task_id < '00000002'", "leases term", lambda s: s.leases()),
+    "a NUL in a holder": (
+        "leases SET term = char(0) WHERE task_id < '00000002'",
+        "tasks lease_owner",
+        lambda s: s.query(TaskQuery()),
+    ),
+    "a NUL in a boot": ("terms SET boot_id = char(0) WHERE term = 'node-a.1'", "terms boot_id", terms),
+    "a NUL in an alert": (
+        "alerts SET detail = char(0) WHERE subject = 'node a'",
+        "alerts detail",
+        lambda s: s.alerts(),
+    ),
+    "a NUL in who holds": ("holds SET \"by\" = char(0) WHERE target = 'task-1'", "holds by", lambda s: s.holds().holds),
+    "a NUL in why it holds": ("holds SET reason = char(0)", "holds reason", lambda s: s.holds().holds),
     "no number": ("tasks SET attempt = 'many' WHERE id < '00000002'", "tasks attempt", lambda s: s.query(TaskQuery())),
     "no version": ("tasks SET version = 'many' WHERE id < '00000002'", "tasks version", lambda s: s.query(TaskQuery())),
     "no state": ("tasks SET status = 'asleep' WHERE id < '00000002'", "tasks status", lambda s: s.stats()),
@@ -386,21 +416,34 @@ def test_what_sqlite_keeps_in_any_column(tmp_path, what: str):
         assert {f"{each.table} {each.column}" for each in told} == {fault}
         if fault.startswith("holds"):
             assert sorted(hold.target for hold in found) == ["task-1", "task-2"]
+            assert not any("\0" in f"{hold.by} {hold.reason}" for hold in found)  # they go on into other rows
 
 
-def test_a_number_of_buckets_that_is_none_is_an_error(tmp_path):
-    """All go by it."""
+@pytest.mark.parametrize("number", ["'many'", "0", "-1", "2000000000"])
+def test_a_number_of_buckets_that_is_none_is_an_error(tmp_path, number):
+    """All go by it; no `rebucket` writes such a one, so no node has to end for it."""
     with (
         SqliteTaskStore(tmp_path / "chong.db", on_unreadable=lambda _: None) as store,
         closing(sqlite3.connect(tmp_path / "chong.db", isolation_level=None)) as other,
     ):
-        other.execute("UPDATE deployment SET num_buckets = 'many'")
-        for look in (store.deployment, lambda: store.survey(still=NOW)):
+        other.execute(f"UPDATE deployment SET num_buckets = {number}")
+        for look in (store.deployment, lambda: store.survey(still=NOW), lambda: refuse_rebucketed(store, 64)):
             with pytest.raises(UnreadableRow, match="store: deployment, column num_buckets: expected a whole number"):
                 look()
 
 
-def test_a_machine_that_cannot_be_told_hides_no_node(tmp_path):
+@pytest.mark.parametrize("column", ["schema_version", "oldest_code"])
+def test_a_version_of_the_tables_that_is_none_is_named(tmp_path, column):
+    """By whoever opens the file."""
+    SqliteTaskStore(tmp_path / "chong.db").close()
+    with closing(sqlite3.connect(tmp_path / "chong.db", isolation_level=None)) as other:
+        other.execute(f"UPDATE deployment SET {column} = 'new'")
+    with pytest.raises(UnreadableRow, match=f"store: deployment, column {column}: expected a whole number"):
+        SqliteTaskStore(tmp_path / "chong.db")
+
+
+@pytest.mark.parametrize("machine", ["x'ff'", "char(0)"])
+def test_a_machine_that_cannot_be_told_hides_no_node(tmp_path, machine: str):
     """It counts as unknown, as the machine of a node whose code does not tell it."""
     told: list[UnreadableRow] = []
     with (
@@ -408,18 +451,19 @@ def test_a_machine_that_cannot_be_told_hides_no_node(tmp_path):
         closing(sqlite3.connect(tmp_path / "chong.db", isolation_level=None)) as other,
     ):
         populate(store)
-        other.execute("UPDATE nodes SET machine_id = x'ff'")
+        other.execute(f"UPDATE nodes SET machine_id = {machine}")
         assert [node.machine_id for node in store.nodes()] == ["", ""]
     assert [(fault.table, fault.column) for fault in told] == [("nodes", "machine_id")] * 2
 
 
-def test_a_node_that_nobody_can_name_is_an_error(tmp_path):
+@pytest.mark.parametrize("name", ["x'ff'", "char(0)"])
+def test_a_node_that_nobody_can_name_is_an_error(tmp_path, name: str):
     """To go without it could let two of one name live."""
     with (
         SqliteTaskStore(tmp_path / "chong.db", on_unreadable=lambda _: None) as store,
         closing(sqlite3.connect(tmp_path / "chong.db", isolation_level=None)) as other,
     ):
         populate(store)
-        other.execute("UPDATE nodes SET node_id = x'ff'")
+        other.execute(f"UPDATE nodes SET node_id = {name}")
         with pytest.raises(StoreError, match="nodes node-a, column node_id: expected text"):
             store.nodes()

@@ -244,10 +244,20 @@ IN_BOTH = {
 }
 IN_SQLITE = {
     "no time": ("issued_at = 'noon'", "commands command-2, column issued_at: expected a time in microseconds, got"),
-    "an id that is no text": ("id = x'ff00'", "column id: expected text, got"),
-    "an id of bytes that are no text": ("id = CAST(x'ff41' AS TEXT)", "column id: expected text, got"),
-    "a reason of bytes that are no text": ("reason = CAST(x'ff41' AS TEXT)", "column reason: expected text, got"),
-    "an issuer that is no text": ("issued_by = x'00'", "commands command-2, column issued_by: expected text, got"),
+    "an id that is no text": ("id = x'ff00'", "column id: expected text without NUL, got"),
+    "an id of bytes that are no text": ("id = CAST(x'ff41' AS TEXT)", "column id: expected text without NUL, got"),
+    "a reason of bytes that are no text": (
+        "reason = CAST(x'ff41' AS TEXT)",
+        "column reason: expected text without NUL, got",
+    ),
+    "an issuer that is no text": (
+        "issued_by = x'00'",
+        "commands command-2, column issued_by: expected text without NUL, got",
+    ),
+    "an id with a NUL": ("id = 'a' || char(0)", r"commands a\x00, column id: expected text without NUL, got 'a\x00'"),
+    "an issuer with a NUL": ("issued_by = char(0)", "commands command-2, column issued_by: expected text without NUL"),
+    "a reason with a NUL": ("reason = char(0)", "commands command-2, column reason: expected text without NUL, got"),
+    "an id of two lines": ("id = 'a' || char(10), action = 'x'", r"commands a\n, column action: expected an action"),
     "a long id": ("id = replace(hex(zeroblob(5000)), '0', 'i'), action = 'x'", "column action: expected an action"),
 }
 IN_POSTGRES = {

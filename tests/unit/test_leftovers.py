@@ -2,6 +2,7 @@
 
 import fcntl
 import sqlite3
+import time
 from contextlib import closing
 from datetime import timedelta
 from types import SimpleNamespace
@@ -16,7 +17,6 @@ from chong.store.errors import StoreUnavailable
 from chong.store.model import LeaseGrant
 from chong.store.specimens import (
     LATER_TERM,
-    NODE,
     TERM,
     TTL,
     node_record,
@@ -27,6 +27,7 @@ from chong.store.specimens import (
     term_record,
 )
 from chong.store.sqlite import SqliteTaskStore
+from chong.store.states import Status
 from chong.supervisor.leftovers import Leftovers
 from chong.supervisor.paths import Paths
 from chong.supervisor.reconcile import Judge
@@ -41,11 +42,23 @@ class Store(SqliteTaskStore):
     """As a supervisor has it; it does not answer as long as it is told not to."""
 
     is_away = False
+    looks_at_terms = 0
 
     def leases(self, *args, **more):
         if self.is_away:
             raise StoreUnavailable("away")
         return super().leases(*args, **more)
+
+    def terms(self, *args, **more):
+        self.looks_at_terms += 1
+        return super().terms(*args, **more)
+
+    def before_expiring(self):
+        """What another does just before."""
+
+    def expire(self, *args, **more):
+        self.before_expiring()
+        return super().expire(*args, **more)
 
 
 class World:
@@ -155,6 +168,80 @@ def test_a_store_that_is_away_is_told_once(world, lock):
     assert told(lines) == [("leftovers_not_judged", 1), ("leftovers_judged", 3)]
 
 
+def test_a_store_that_was_away_proves_nothing_against_a_holder(world, lock):
+    """It could not renew meanwhile: a lease that is found past is watched anew, and its holder gets the time to."""
+    ttl = timedelta(seconds=0.3)
+    run = world.run(1, ttl)
+    world.begin(run)
+    seen_by = time.monotonic()
+    world.store.is_away = True
+    world.look()
+    wait_until(lambda: time.monotonic() > seen_by + ttl.total_seconds(), "a lease of silence")
+    world.store.is_away = False
+    world.look()
+    assert world.store.renew(TERM, [run.id], TTL) == set()
+    world.look()
+    assert (world.lost, world.store.get(run.id).status) == ([], Status.STARTING)
+
+
+def test_a_run_that_is_lost_and_cannot_be_read_is_told_once_it_can(world, lock, other):
+    """The store ends it by its lease, and nothing more is known of it; the others do not wait for that."""
+    bad, good = world.run(1), world.run(2)
+    other("UPDATE tasks SET tags = '{}' WHERE id = ?", (bad.id,))
+    with capture_logs() as lines:
+        world.begin(bad, good)
+        world.look_until(lambda: world.lost)
+        assert other("SELECT status FROM tasks").fetchall() == [("lost",), ("lost",)]
+        world.look()
+        assert world.lost == [good.id]
+        other("UPDATE tasks SET tags = '[]'")
+        world.look_until(lambda: len(world.lost) == 2)
+    assert [event for event, _ in told(lines)] == ["leftovers_not_judged", "leftovers_judged"]
+    assert (world.lost, world.look()) == ([good.id, bad.id], False)
+
+
+def test_a_holder_that_renews_at_the_last_moment_is_watched_anew(world, lock):
+    """The store judges by the row as it stands then."""
+    run = world.run(1)
+    world.store.before_expiring = lambda: world.store.renew(TERM, [run.id], TTL)
+    world.begin(run)
+    world.look_until(lambda: world.store.leases([run.id])[0].renewals)
+    del world.store.before_expiring
+    assert world.look()
+    world.store.renew(TERM, [run.id], SHORT)
+    world.look_until(lambda: world.lost)
+    assert (world.lost, world.look()) == ([run.id], False)
+
+
+def test_a_holder_that_renews_is_watched_anew_though_its_run_cannot_be_read(world, lock, other):
+    """Else it would be lost as soon as the store's clock jumps."""
+    run = world.run(1)
+    other("UPDATE tasks SET tags = '{}'")
+    world.store.before_expiring = lambda: world.store.renew(TERM, [run.id], TTL)
+    world.begin(run)
+    world.look_until(lambda: world.store.leases([run.id])[0].renewals)
+    del world.store.before_expiring
+    other("UPDATE leases SET until = 1")
+    world.look()
+    assert world.look()
+    assert other("SELECT status FROM tasks").fetchall() == [("starting",)]
+
+
+def test_what_others_have_ended_is_looked_at_no_more(world, lock):
+    """Neither returned nor under a lease, though nothing is wrong with it."""
+    run = world.run(1)
+    seen = []
+
+    def ended_before():
+        del world.store.before_expiring
+        seen.extend(Judge(world.store, "another").expire([run.id], "another"))
+
+    world.store.before_expiring = ended_before
+    world.begin(run)
+    wait_until(lambda: not world.look(), "the last look")
+    assert ([task.id for task in seen], world.lost) == ([run.id], [])
+
+
 def test_a_lease_that_cannot_be_read_is_told_and_its_run_is_not_forgotten(world, lock, other):
     """The others are judged beside it; once it is mended, it is judged as they were."""
     bad, good = world.run(1), world.run(2)
@@ -186,14 +273,15 @@ def test_a_row_of_a_run_whose_forkserver_has_gone_costs_no_other_run(world, othe
         world.look_until(lambda: len(world.dead) == 2)
         world.look()
     assert told(lines) == [("leftovers_not_judged", 1), ("leftovers_judged", 1)]
-    assert (world.dead, world.lost, NODE) == ([good.id, bad.id], [], bad.node)
+    assert (world.dead, world.lost) == ([good.id, bad.id], [])
 
 
 def test_terms_that_cannot_be_read_prove_nothing_and_the_leases_judge(world, other):
     """Whether the holder is dead is not known by them; its lease runs out all the same."""
-    run = world.run(1)
+    runs = [world.run(number) for number in range(1, 9)]
     other("UPDATE terms SET started_at = 'noon'")
     with capture_logs() as lines:
-        world.begin(run)
-        world.look_until(lambda: world.lost)
-    assert (told(lines)[0], world.lost, world.dead) == (("leftovers_not_judged", 1), [run.id], [])
+        world.begin(*runs)
+        assert world.store.looks_at_terms == 1  # whomever it is asked for, it is the same row
+        world.look_until(lambda: len(world.lost) == len(runs))
+    assert (told(lines)[0], world.dead) == (("leftovers_not_judged", 1), [])
