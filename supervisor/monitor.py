@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from chong.store.alert import AlertChanges, Finding
 from chong.store.contract import TaskStore
 from chong.store.errors import Refused, StoreError
+from chong.supervisor.advice import Kind
 from chong.supervisor.checks import findings
 from chong.supervisor.recurring import Recurring
 from chong.supervisor.share import ConfiguredBuckets
@@ -45,6 +46,8 @@ class Monitor:
         self._on_changes = on_changes
         self._trouble = trouble
         self._event = uuid.uuid4().hex
+        self._stuck: set[str] = set()
+        """What the look before has found to be stuck."""
 
     def look(self) -> float:
         """Look once; the seconds until the next time."""
@@ -64,6 +67,13 @@ class Monitor:
         survey = self._store.survey(still=self._orphan_after)
         ahead = lead(before, survey.now, datetime.now(UTC))
         self._store.report_clock(self._term, ahead)
-        found = findings(survey, self._configured)
+        found = self._confirmed(findings(survey, self._configured))
         quiet = timedelta(seconds=self._every * QUIET_LOOKS)
         return self._store.report_findings(found, quiet=quiet, event_id=self._event), found
+
+    def _confirmed(self, found: Sequence[Finding]) -> Sequence[Finding]:
+        """Without what is stuck for the first time: when a hold is lifted its queue has not moved for long, and is
+        about to.
+        """
+        before, self._stuck = self._stuck, {one.subject for one in found if one.kind == Kind.STUCK}
+        return [one for one in found if one.kind != Kind.STUCK or one.subject in before]

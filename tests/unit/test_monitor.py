@@ -10,7 +10,8 @@ from structlog.testing import capture_logs
 from chong.store.alert import Finding
 from chong.store.errors import StoreUnavailable
 from chong.store.memory import InMemoryTaskStore
-from chong.store.specimens import NODE, TERM, node_record, term_record
+from chong.store.model import HoldScope, SharedHold
+from chong.store.specimens import NODE, TERM, SetClock, node_record, queued, stored_queued, term_record
 from chong.supervisor.alert_notices import tell_alerts
 from chong.supervisor.monitor import Monitor, lead
 from chong.supervisor.recurring import Recurring
@@ -84,6 +85,25 @@ def test_a_clock_that_is_off_is_an_alert():
         watching.look()
         watching.look()
         assert ("clock", f"node {NODE}") in {(alert.kind, alert.subject) for alert in store.alerts()}
+
+
+def test_what_is_stuck_is_an_alert_when_two_looks_in_a_row_find_it():
+    """A hold explains a queue that stands still; when it is lifted the queue moves a moment later."""
+    clock = SetClock()
+    with InMemoryTaskStore(clock=clock) as store:
+        stored_queued(store)
+        store.place_hold(SharedHold(scope=HoldScope.NAME, target=queued().name, by="olga"))
+        clock.advance(3600)
+        store.register_term(term_record(), node_record())
+        watching = monitor(store, [])
+
+        def stuck_after_a_look():
+            watching.look()
+            return [alert.kind for alert in store.alerts() if alert.kind == "stuck"]
+
+        assert [stuck_after_a_look() for _ in range(2)] == [[], []]
+        store.lift_hold(HoldScope.NAME, queued().name)
+        assert [stuck_after_a_look() for _ in range(3)] == [[], ["stuck"], ["stuck"]]
 
 
 def test_a_store_that_cannot_be_looked_over_is_told_once_and_when_it_is_over():
