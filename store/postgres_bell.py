@@ -52,11 +52,11 @@ class Bell:
     def _listening(self) -> Connection:
         connection = Connection.connect(self._address)
         try:
-            # For this statement alone: waiting for a ring says its own end each time.
             connection.until, connection.seconds = time.monotonic() + self._deadline, self._deadline
             connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
         except BaseException:
             # Nobody else knows of it: each try would leave the server another one.
             connection.close()
             raise
+        connection.until = None  # a wait for a ring that does not come is no call without an answer
         return connection
