@@ -16,7 +16,7 @@ from chong.cli.screen import remark
 from chong.cli.times import span, utc_now
 from chong.cli.wait import wait_until
 from chong.store.contract import TaskStore
-from chong.store.errors import Refused
+from chong.store.errors import Refused, StoreUnavailable
 from chong.store.model import Action, Command, NodeRecord, TaskSnapshot, Transition
 from chong.store.pages import PAGE, all_tasks
 from chong.store.states import RUNS, WAITING, Status
@@ -73,26 +73,33 @@ def _matching(reached: Reached, action: Action, chosen: Filter) -> list[TaskSnap
 
 def carry_out(reached: Reached, request: Request, tasks: list[TaskSnapshot]) -> Exit:
     """Ask for everything first, so that waiting for one task holds up no other."""
-    commands, refused = _ask(reached.store, request, tasks)
-    if request.timeout is None:
-        _print_requested(reached.store, request.action, commands)
-        return Exit.REFUSED if refused else Exit.DONE
-    _warn_of_silent_nodes(reached.store, commands)
-    end = time.monotonic() + request.timeout
-    effects = [_await(reached.store, request, command, end) for command in commands]
+    commands: list[Command] = []
+    try:
+        refused = _ask(reached.store, request, tasks, commands)
+        if request.timeout is None:
+            _print_requested(reached.store, request.action, commands)
+            return Exit.REFUSED if refused else Exit.DONE
+        end = time.monotonic() + request.timeout
+        wait_until(lambda: _warn_of_silent_nodes(reached.store, commands), timeout=request.timeout)
+        effects = [_await(reached.store, request, command, end) for command in commands]
+    except StoreUnavailable:
+        for command in commands:
+            remark(f"chong: {command.task_id[-TAIL:]}: {command.action} was requested, which stands")
+        raise
     return Exit.REFUSED if refused or not all(effects) else Exit.DONE
 
 
-def _ask(store: TaskStore, request: Request, tasks: list[TaskSnapshot]) -> tuple[list[Command], bool]:
+def _ask(store: TaskStore, request: Request, tasks: list[TaskSnapshot], commands: list[Command]) -> bool:
+    """Fill `commands` with what was asked for; True when something was refused."""
     client = Client(store, issued_by=request.issued_by)
-    commands, refused = [], False
+    refused = False
     for task in tasks:
         try:
             commands.append(getattr(client, request.action.value)(task.id, request.reason))
         except Refused as refusal:
             refused = True
             remark(f"chong: {escape(str(refusal))}")
-    return commands, refused
+    return refused
 
 
 def _print_requested(store: TaskStore, action: Action, commands: list[Command]) -> None:
@@ -104,14 +111,14 @@ def _print_requested(store: TaskStore, action: Action, commands: list[Command]) 
             print(f"{_who(task)}: {action} requested, now {_status(task)}{silence or _outlook(action, task)}")
 
 
-def _warn_of_silent_nodes(store: TaskStore, commands: list[Command]) -> None:
+def _warn_of_silent_nodes(store: TaskStore, commands: list[Command]) -> bool:
     """Who waits should know for what."""
     nodes = {node.node: node for node in store.nodes()}
-    for command in commands:
-        task = store.get(command.task_id)
+    for command, task in [(command, store.get(command.task_id)) for command in commands]:
         silence = "" if task is None else _silence(task, nodes.get(task.node))
         if task is not None and silence:
             remark(f"chong: {_who(task)}: {command.action} requested{silence}")
+    return True
 
 
 def _silence(task: TaskSnapshot, node: NodeRecord | None) -> str:

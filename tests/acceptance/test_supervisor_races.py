@@ -43,7 +43,7 @@ def strike(request: pytest.FixtureRequest, crashing: Server) -> Strike:
 def ask(place: Supervised, *words: str) -> Answer:
     """The command line, by an operator who tries again when the store was away."""
     while (answer := place.cli(*words)).code == UNREACHABLE:
-        assert answer.err.count("\n") == 1
+        assert answer.err.count("\n") == 1 + answer.err.count(" was requested, which stands\n")
     return answer
 
 
@@ -170,7 +170,9 @@ def test_what_four_operators_ask_at_once_has_one_effect(fleet: Enter, outside: S
         strike(node)
         answers = [future.result() for future in told]
     for (word, *_), answer in zip(asks, answers, strict=True):
-        assert (answer.code == 0) if word == "stop" else (answer.code in {0, 1}), answer
+        # Who asked anew, because the store had gone before it said that the first request was in, may come late.
+        is_over = "it is stopped, nothing is left to stop" in answer.err
+        assert answer.code == 0 or (answer.code == 1 and (word != "stop" or is_over)), answer
         assert f"{answer.out}{answer.err}".count("\n") == 1
     for task_id in (stopped, torn):
         task, commands = node.end_of(task_id), node.store.commands(task_id)

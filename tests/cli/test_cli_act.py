@@ -16,6 +16,7 @@ from chong.cli.request import effect_of
 from chong.store.errors import ConfigurationError, Refused, StoreUnavailable
 from chong.store.model import Action, Command, Failure, FailureKind
 from chong.store.query import TaskQuery
+from chong.store.sqlite import SqliteTaskStore
 from chong.supervisor.client import Client, refusal_of
 from chong.supervisor.control_client import SupervisorUnreachable, submit_over
 from chong.supervisor.submission import Submission
@@ -404,6 +405,24 @@ def test_waiting_tells_a_refusal_of_the_node(world: World, chong):
     Node(world, lambda command: world.store.complete_command(command.id, "refused", "not now"))
     answer = chong("pause", task.id, "--wait", "--timeout", "20s")
     assert (answer.code, answer.err) == (1, f"chong: {task.id[-8:]} billing.sync: pause refused: not now\n")
+
+
+def test_a_store_that_goes_after_the_request_is_waited_for_or_told(world: World, chong, monkeypatch):
+    """What was asked for stands; who waits for it goes on waiting."""
+    task, nodes, failures = world.add(), SqliteTaskStore.nodes, iter([True, False])
+
+    def away_once(store):
+        if next(failures, True):
+            raise StoreUnavailable("store: away")
+        return nodes(store)
+
+    monkeypatch.setattr(SqliteTaskStore, "nodes", away_once)
+    answer = chong("stop", task.id, "--wait", "--timeout", "200ms")
+    assert (answer.code, answer.err.count("\n"), len(world.store.commands(task.id))) == (1, 1, 1)
+    assert "not in effect after 0.2s" in answer.err
+    answer = chong("stop", task.id)
+    said = f"chong: {task.id[-8:]}: stop was requested, which stands\nchong: store: away\n"
+    assert (answer.code, answer.out, answer.err, len(world.store.commands(task.id))) == (3, "", said, 2)
 
 
 def test_waiting_has_an_end(world: World, chong):

@@ -41,7 +41,7 @@ def noop(ctx: TaskContext, **_: Any) -> int:
 
 
 @task("hold", stop_grace=2, kill_grace=1)
-def hold(ctx: TaskContext, seconds: float = 60, every: float = 0.02) -> str:
+def hold(ctx: TaskContext, seconds: float = 600, every: float = 0.02) -> str:
     """Cooperative: checkpoints all along."""
     note(ctx, "begin")
     end = time.monotonic() + seconds
