@@ -19,7 +19,7 @@ from typing import Any
 
 import structlog
 from setproctitle import getproctitle, setproctitle
-from waiting import LIMIT, is_alive, wait_until
+from waiting import LIMIT, is_alive, pauses, wait_until
 
 from chong.store.buckets import BucketPolicy
 from chong.store.errors import StoreUnavailable
@@ -144,6 +144,7 @@ class Bench:
     def wait_for(self, task_id: str, *statuses: Status, limit: float = LIMIT) -> TaskSnapshot:
         """The task, as soon as it has one of these statuses; fails at once when it can never have."""
         end = time.monotonic() + limit
+        between = pauses()
         while True:
             found = self.store.get(task_id)
             if found is not None and found.status in statuses:
@@ -151,7 +152,7 @@ class Bench:
             shown = f"{found.status}, {found.failure}" if found else "unknown"
             assert found is None or not found.status.is_final, f"expected {statuses}, got {shown}"
             assert time.monotonic() < end, f"expected {statuses} within {limit} s, got {shown}"
-            time.sleep(0.005)
+            next(between)
 
     def end_of(self, task_id: str, limit: float = LIMIT) -> TaskSnapshot:
         return self.wait_for(task_id, *(status for status in S if status.is_final), limit=limit)

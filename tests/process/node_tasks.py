@@ -41,7 +41,7 @@ def noop(ctx: TaskContext, **_: Any) -> int:
 
 
 @task("hold", stop_grace=2, kill_grace=1)
-def hold(ctx: TaskContext, seconds: float = 600, every: float = 0.02) -> str:
+def hold(ctx: TaskContext, seconds: float = 600, every: float = 0.05) -> str:
     """Cooperative: checkpoints all along."""
     note(ctx, "begin")
     end = time.monotonic() + seconds
@@ -62,7 +62,7 @@ def until(ctx: TaskContext, path: str) -> str:
     while not Path(path).exists():
         step += 1
         ctx.checkpoint(done=step)
-        time.sleep(0.01)
+        time.sleep(0.03)
     note(ctx, "end")
     return "released"
 
@@ -72,7 +72,7 @@ def mute_until(ctx: TaskContext, path: str) -> str:
     """As `until`, and never looks up."""
     note(ctx, "begin")
     while not Path(path).exists():
-        time.sleep(0.01)
+        time.sleep(0.03)
     return "released"
 
 
@@ -275,7 +275,7 @@ def timed_c_loop(ctx: TaskContext) -> None:
 def timed(ctx: TaskContext) -> None:
     while True:
         ctx.checkpoint(done=1)
-        time.sleep(0.01)
+        time.sleep(0.03)
 
 
 @task("timed.slow", timeout=3, stop_grace=0.2, kill_grace=0.2)
@@ -296,7 +296,7 @@ def timed_long(ctx: TaskContext) -> str:
     end = 0.3
     while end > 0:
         ctx.checkpoint(done=1)
-        time.sleep(0.01)
+        time.sleep(0.03)
         end -= 0.01
     return "in time"
 
@@ -317,7 +317,7 @@ def cleans(ctx: TaskContext) -> None:
         while True:
             try:
                 ctx.checkpoint(done=1)
-                time.sleep(0.01)
+                time.sleep(0.03)
             except Exception:
                 continue
     finally:
@@ -351,7 +351,7 @@ def family(ctx: TaskContext, how: str, *, wait: bool = False) -> dict[str, int]:
     note(ctx, "begin")
     while wait:
         ctx.checkpoint(done=1)
-        time.sleep(0.01)
+        time.sleep(0.03)
     return pids
 
 
