@@ -296,7 +296,7 @@ def timed_long(ctx: TaskContext) -> str:
     end = 0.3
     while end > 0:
         ctx.checkpoint(done=1)
-        time.sleep(0.03)
+        time.sleep(0.01)
         end -= 0.01
     return "in time"
 
