@@ -109,7 +109,7 @@ def statuses() -> "Iterable[str]":
 
 
 def issuers() -> "Iterable[str]":
-    from chong.cli.option import default_issuer  # noqa: PLC0415
+    from chong.worker.issuer import default_issuer  # noqa: PLC0415
 
     return [default_issuer()]
 

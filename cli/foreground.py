@@ -36,9 +36,9 @@ from chong.supervisor.controller import Controller
 from chong.supervisor.exits import Exit
 from chong.supervisor.keys import KEYS
 from chong.supervisor.options import option_of
-from chong.supervisor.paths import default_node
 from chong.supervisor.settings import Settings
 from chong.supervisor.submission import Submission
+from chong.worker.whereabouts import default_node
 
 LEASE_SECONDS = 6.0
 """Short: if this process is killed, the task lives on without it for half of it."""

@@ -14,10 +14,10 @@ from chong.store.errors import StoreMissing
 from chong.store.few import few
 from chong.store.model import NodeRecord
 from chong.store.open import open_store
-from chong.supervisor import paths
 from chong.supervisor.control_client import SupervisorUnreachable
 from chong.supervisor.machine import host_name
 from chong.supervisor.nearest import suggestion
+from chong.worker import whereabouts
 
 
 def hints(error: Exception, call: object) -> Iterator[str]:
@@ -61,7 +61,7 @@ def _known_nodes(call: Invocation) -> list[NodeRecord]:
 
 def _of_user(call: Invocation) -> Iterator[str]:
     """That this machine's supervisor is spoken to by its own user, where that is not who asks."""
-    state = paths.SYSTEM_STATE
+    state = whereabouts.SYSTEM_STATE
     is_named = any(call.config.find(place) for place in ("state_dir", "runtime_dir"))
     if not is_named and call.config.state_dir != state and _may_be_there(state):
         yield f"{state} is another user's: ask its supervisor as that user, or as root; user {os.geteuid()} may not"
@@ -69,9 +69,9 @@ def _of_user(call: Invocation) -> Iterator[str]:
 
 def _of_file(call: Invocation, *places: str) -> Iterator[str]:
     """That the system's chong.toml was passed over, where it might have named one of the `places`."""
-    system, state = paths.SYSTEM_CONFIG, paths.SYSTEM_STATE
+    system, state = whereabouts.SYSTEM_CONFIG, whereabouts.SYSTEM_STATE
     is_named = call.config.file is not None or any(call.config.find(place) for place in places)
-    if is_named or paths.default_config() == system or not _may_be_there(system):
+    if is_named or whereabouts.default_config() == system or not _may_be_there(system):
         return
     why = f"{system} was not read: it is for root and for who may write to {state}, and user {os.geteuid()} may not"
     if os.access(system, os.R_OK):

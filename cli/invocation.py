@@ -11,7 +11,8 @@ from chong.store.errors import ConfigurationError
 from chong.supervisor.config import Config, Found, configured, listed
 from chong.supervisor.identity import read_identity
 from chong.supervisor.keys import SHARED
-from chong.supervisor.paths import Paths, default_node, default_runtime_dir
+from chong.supervisor.paths import Paths
+from chong.worker.whereabouts import default_node, default_runtime_dir
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,6 @@
 """Options that several commands of `chong` share."""
 
 import functools
-import getpass
-import os
-import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +10,7 @@ from chong.cli import candidates
 from chong.cli.values import read_duration, reads
 from chong.store.errors import ConfigurationError
 from chong.supervisor.submission import REASON_LIMIT, check_text
+from chong.worker.issuer import default_issuer
 from chong.worker.options import NAME_LIMIT
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -57,14 +55,6 @@ def wait_options(use: str) -> Decorator:
         return click.option("--wait", is_flag=True, help=use)(option(waiting))
 
     return add
-
-
-def default_issuer() -> str:
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = f"uid{os.getuid()}"
-    return f"{user}@{socket.gethostname()}"
 
 
 def _issuer(_: click.Context, __: click.Parameter, said: str | None) -> str:

@@ -6,7 +6,7 @@ import click
 
 from chong.cli.invocation import Invocation
 from chong.cli.late import REMARK_SECONDS
-from chong.cli.option import default_issuer, json_option
+from chong.cli.option import json_option
 from chong.cli.reach import reach
 from chong.cli.screen import print_json, print_table, remark, show_progress, shows_progress
 from chong.cli.standing import standings
@@ -16,6 +16,7 @@ from chong.cli.wait import OUTAGE_SECONDS
 from chong.store.errors import StoreUnavailable
 from chong.supervisor.oneline import counted
 from chong.supervisor.reconcile import Judge
+from chong.worker.issuer import default_issuer
 
 
 @click.command()

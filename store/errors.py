@@ -7,7 +7,8 @@
     │   │   └── TablesOutdated  it has them, and they are older than this code
     │   └── Rebucketed          the number of buckets was changed behind the back of who asks
     ├── Refused                 a well-formed request that cannot be granted now
-    │   └── UniqueKeyTaken      an unfinished task already has this unique key
+    │   ├── UniqueKeyTaken      an unfinished task already has this unique key
+    │   └── UnknownId           no task has this id
     └── StoreError
         ├── StoreUnavailable    the store is out of reach or did not answer in time: try again later
         │   └── RightsMissing   the role may not do this: until somebody grants it
@@ -59,6 +60,14 @@ class UniqueKeyTaken(Refused):
         super().__init__(f"unique key {unique_key!r} is held by unfinished task {holder}")
         self.unique_key = unique_key
         self.holder = holder
+
+
+class UnknownId(Refused):
+    """No task has the id."""
+
+    def __init__(self, task_id: str) -> None:
+        super().__init__(f"no task has the id {task_id}")
+        self.task_id = task_id
 
 
 class StoreError(ChongError):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from chong.store.contract import TaskStore
-from chong.store.errors import Refused
+from chong.store.errors import Refused, UnknownId
 from chong.store.ids import new_id
 from chong.store.model import Action, Command, TaskSnapshot
 from chong.store.query import TaskQuery
@@ -56,7 +56,7 @@ class Client:
             check_text("reason", reason, REASON_LIMIT)
         task = self._store.get(task_id)
         if task is None:
-            raise Refused(f"no task has the id {task_id}")
+            raise UnknownId(task_id)
         refusal = refusal_of(action, task)
         if refusal is not None:
             raise Refused(refusal)

@@ -13,8 +13,9 @@ from chong.supervisor.configfile import ConfigFile, load
 from chong.supervisor.identity import read_identity
 from chong.supervisor.keys import CONFIG, KEYS, Key
 from chong.supervisor.kinds import PATH, STORE, told
-from chong.supervisor.paths import Paths, default_config, default_node, default_state_dir
+from chong.supervisor.paths import Paths
 from chong.worker.nearest import nearest
+from chong.worker.whereabouts import default_config, default_node, default_state_dir
 
 DEFAULT = "default"
 HOST = "the host's name"

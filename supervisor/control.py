@@ -3,13 +3,20 @@
 import json
 import socket
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from chong.store.errors import ChongError, ConfigurationError, Refused, StoreUnavailable
+from chong.store.errors import (
+    ChongError,
+    ConfigurationError,
+    Refused,
+    StoreUnavailable,
+    UniqueKeyTaken,
+    UnknownId,
+)
+from chong.supervisor.catalogue import UnknownTask
 from chong.supervisor.loop import Loop
-from chong.supervisor.unix import LINE_LIMIT, is_trusted, listen
+from chong.worker.unix import LINE_LIMIT, is_trusted, listen
 
 CHUNK = 64 * 1024
 MAX_CALLERS = 500
@@ -17,7 +24,16 @@ ACCEPT_AGAIN = 0.1
 CHUNKS_A_TURN = 2
 UNSENT_LIMIT = 1024 * 1024
 
-Answer = Callable[[dict[str, Any]], None]
+
+class Answer(Protocol):
+    """How one request is answered: called once."""
+
+    def __call__(self, content: dict[str, Any], /) -> None: ...
+
+    def on_gone(self, callback: Callable[[], None]) -> None:
+        """Let `callback` hear when whoever asked has gone before the answer."""
+
+
 Handler = Callable[[dict[str, Any], Answer], None]
 
 
@@ -84,6 +100,7 @@ class _Caller:
         self._received = bytearray()
         self._unsent = bytearray()
         self._is_open = True
+        self._awaited: dict[_Answer, Callable[[], None]] = {}
         connection.setblocking(False)
         loop.watch(connection.fileno(), self._turn, write=True)
 
@@ -111,6 +128,20 @@ class _Caller:
             self._loop.forget(self._connection.fileno())
             self._connection.close()
             self._on_close(self)
+            awaited, self._awaited = self._awaited, {}
+            for gone in awaited.values():
+                gone()
+
+    def answer(self, answer: "_Answer", content: dict[str, Any]) -> None:
+        self._awaited.pop(answer, None)
+        self._answer(content)
+
+    def await_end(self, answer: "_Answer", gone: Callable[[], None]) -> None:
+        """Call `gone` when this closes before the answer was given."""
+        if self._is_open:
+            self._awaited[answer] = gone
+        else:
+            gone()
 
     def _turn(self) -> None:
         self._flush()
@@ -137,7 +168,7 @@ class _Caller:
         except ConfigurationError as error:
             self._answer(failure(error))
         else:
-            self._handler(request, partial(self._answer))
+            self._handler(request, _Answer(self))
 
     def _answer(self, content: dict[str, Any]) -> None:
         if self._is_open:
@@ -156,8 +187,21 @@ class _Caller:
             del self._unsent[:sent]
 
 
+class _Answer:
+    def __init__(self, caller: _Caller) -> None:
+        self._caller = caller
+
+    def __call__(self, content: dict[str, Any], /) -> None:
+        self._caller.answer(self, content)
+
+    def on_gone(self, callback: Callable[[], None]) -> None:
+        self._caller.await_end(self, callback)
+
+
 def failure(error: ChongError) -> dict[str, Any]:
-    """An error as the answer to a request."""
+    """An error as the answer to a request. `kind` names what a program may want to tell from other refusals."""
     codes = ((Refused, "refused"), (ConfigurationError, "configuration"), (StoreUnavailable, "unavailable"))
+    kinds = ((UnknownId, "unknown_task"), (UnknownTask, "unknown_task"), (UniqueKeyTaken, "unique_key_taken"))
     code = next((code for kind, code in codes if isinstance(error, kind)), "refused")
-    return {"ok": False, "code": code, "error": str(error)}
+    told = {"ok": False, "code": code, "error": str(error)}
+    return told | next(({"kind": word} for kind, word in kinds if isinstance(error, kind)), {})

@@ -1,16 +1,13 @@
-"""The caller's end of a node's control socket: one line of JSON there, one line back."""
+"""The caller's end of a node's control socket, for `chong`: its errors are those of chong's tree."""
 
-import json
 import os
-import socket
 from pathlib import Path
 from typing import Any
 
 from chong.store.errors import ChongError, ConfigurationError, Refused, StoreUnavailable
 from chong.supervisor.submission import Submission, to_json
-from chong.supervisor.unix import LINE_LIMIT, connect
+from chong.worker.exchange import AnswerLostError, content_of, exchange, line_of
 
-ANSWER_LIMIT = 4 * LINE_LIMIT
 ANSWER_SECONDS = 30.0
 TRIES = 2
 """A second request with the same id is the same request, so one lost answer is simply asked for again."""
@@ -53,20 +50,17 @@ def ask_node(
 
     `lost` is what its silence means, for the error's text. Raises as `submit_over`.
     """
-    line = json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-    if len(line) > LINE_LIMIT:
-        raise ConfigurationError(f"request: expected at most {LINE_LIMIT} bytes, got {len(line)}")
+    try:
+        line = line_of(request)
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
     for last in range(1, TRIES + 1):
         try:
-            return _answered(_exchange(socket_path, line, timeout))
+            return _answered(exchange(socket_path, line, timeout))
         except OSError as error:
             if last == TRIES or not isinstance(error, AnswerLostError):
                 raise SupervisorUnreachable(_unreachable(socket_path, node, lost, error)) from error
     raise AssertionError("the last try returns or raises")
-
-
-class AnswerLostError(ConnectionError):
-    """The request was sent, whether it was accepted is unknown."""
 
 
 def _unreachable(path: Path, node: str | None, lost: str, error: OSError) -> str:
@@ -78,31 +72,12 @@ def _unreachable(path: Path, node: str | None, lost: str, error: OSError) -> str
     return f"no {who} answers at {path}; is chong-supervisor running on this machine?"
 
 
-def _exchange(path: Path, line: bytes, timeout: float) -> bytes:
-    with connect(path, socket.SOCK_STREAM, timeout) as channel:
-        try:
-            channel.sendall(line)
-            return _read_line(channel)
-        except OSError as error:
-            raise AnswerLostError(str(error)) from error
-
-
-def _read_line(channel: socket.socket) -> bytes:
-    answer = bytearray()
-    while not answer.endswith(b"\n"):
-        chunk = channel.recv(65_536)
-        if not chunk or len(answer) > ANSWER_LIMIT:
-            raise ConnectionError("the answer has no end")
-        answer += chunk
-    return bytes(answer)
-
-
 def _answered(answer: bytes) -> dict[str, Any]:
     try:
-        content = dict(json.loads(answer))
-        if content.pop("ok"):
-            return content
-        error = _ERRORS[content["code"]](str(content["error"]))
-    except (ValueError, KeyError, TypeError, RecursionError):
+        is_ok, content = content_of(answer)
+        error = None if is_ok else _ERRORS[content["code"]](str(content["error"]))
+    except (ValueError, KeyError, TypeError):
         raise Refused(f"the supervisor's answer is not understood: {answer[:100]!r}") from None
-    raise error
+    if error is not None:
+        raise error
+    return content

@@ -20,8 +20,8 @@ from chong.supervisor.environment import environment_of_tasks
 from chong.supervisor.generation import Generation
 from chong.supervisor.paths import Paths
 from chong.supervisor.settings import Settings
-from chong.supervisor.unix import listen
 from chong.worker.settings import ForkserverSettings
+from chong.worker.unix import listen
 from chong.worker.wire import ProtocolError
 
 ATTACH_SECONDS = 5.0

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from chong.supervisor import reports
 from chong.supervisor.loop import Loop
-from chong.supervisor.unix import connect, is_trusted
+from chong.worker.unix import connect, is_trusted
 from chong.worker.wire import FRAME_LIMIT, Order, ProtocolError, decode, encode
 
 T = TypeVar("T")

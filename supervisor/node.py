@@ -21,6 +21,7 @@ from chong.supervisor.catalogue import Catalogue
 from chong.supervisor.claim import claim_id
 from chong.supervisor.courier import Courier
 from chong.supervisor.gatekeeper import Gatekeeper
+from chong.supervisor.inquiries import Inquiries
 from chong.supervisor.intake import Intake
 from chong.supervisor.loop import Loop
 from chong.supervisor.operations import RequestSettled
@@ -63,6 +64,7 @@ class Node:
         self.courier: Courier
         self.registration: Registration
         self.gatekeeper: Gatekeeper
+        self.inquiries: Inquiries
         self.desynced: dict[str, str] = {}
         """What was seen of the newest tasks that somebody else has written, `DESYNCED_KEPT` at most."""
         self.outage = intake.outage = Outage(self._store_away, self._store_back)
@@ -133,6 +135,7 @@ class Node:
         """From now on runs start. First what a former term had accepted and never stored."""
         self._log.info("accepting", waiting=len(self._queue), running=self._queue.running)
         self.intake.begin(unsaved)
+        self.inquiries.begin()
 
     # --- each turn of the loop -------------------------------------------------------------------------------
 
@@ -237,6 +240,7 @@ class Node:
     def stored(self, task_id: str, version: int) -> None:
         self.intake.stored(task_id)
         self.tasks.stored(task_id, version)
+        self.inquiries.stored(task_id, version)
 
     def refused(self, task_id: str, error: Exception) -> None:
         """The store refused a write: before the first one stood, the submission is; later, a second writer exists."""
@@ -252,6 +256,7 @@ class Node:
     def _store_away(self, error: StoreUnavailable) -> None:
         self._log.warning("store_away", error=str(error))
         self.intake.store_away()
+        self.inquiries.store_away()
 
     def _store_back(self) -> None:
         self._log.info("store_back", waiting=len(self._outbox))

@@ -1,7 +1,7 @@
 """What a node can be asked for over its control socket: one handler per operation."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 
@@ -11,7 +11,17 @@ from chong.supervisor.control import Answer, failure
 RequestSettled = Callable[[dict[str, Any] | ChongError], None]
 """Told what became of a request: the facts of its answer, or why it was refused."""
 
-Operation = Callable[[dict[str, Any], RequestSettled], None]
+
+class Settled(Protocol):
+    """A `RequestSettled` that also tells whether anybody still waits for it."""
+
+    def __call__(self, outcome: dict[str, Any] | ChongError, /) -> None: ...
+
+    def on_gone(self, callback: Callable[[], None]) -> None:
+        """Let `callback` hear when whoever asked has gone before the request is settled."""
+
+
+Operation = Callable[[dict[str, Any], Settled], None]
 
 
 class Operations:
@@ -49,7 +59,10 @@ class _Once:
         self._answer = answer
         self._is_settled = False
 
-    def __call__(self, outcome: dict[str, Any] | ChongError) -> None:
+    def on_gone(self, callback: Callable[[], None]) -> None:
+        self._answer.on_gone(callback)
+
+    def __call__(self, outcome: dict[str, Any] | ChongError, /) -> None:
         if not self._is_settled:
             self._answer(failure(outcome) if isinstance(outcome, ChongError) else {"ok": True, **outcome})
             self._is_settled = True

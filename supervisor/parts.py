@@ -13,6 +13,7 @@ from chong.supervisor.courier import Courier
 from chong.supervisor.firings import Firings
 from chong.supervisor.gatekeeper import Gatekeeper
 from chong.supervisor.holds import Holds
+from chong.supervisor.inquiries import Inquiries
 from chong.supervisor.intake import Intake
 from chong.supervisor.loop import Loop
 from chong.supervisor.node import Node
@@ -74,6 +75,9 @@ class Parts:
         self.processes = Processes(loop, settings, term, self.node, awaited_elsewhere=lambda: self.hook.pids)
         self.courier = Courier(
             loop, store, term, self.outbox, self.node, self.node.outage, num_buckets=self._num_buckets
+        )
+        self.inquiries = self.node.inquiries = Inquiries(
+            loop=loop, store=store, node=settings.node, tasks=self.tasks, outage=self.node.outage, courier=self.courier
         )
         self.shared_holds = self._make_shared_holds(settings, store, term, loop, log)
         # Each of the three calls the others: the node is told of its parts once they exist.

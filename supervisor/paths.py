@@ -1,13 +1,9 @@
 """Where a node keeps its things: the state directory outlives everything, the runtime directory one boot."""
 
-import os
-import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-SYSTEM_STATE = Path("/var/lib/chong")
-SYSTEM_RUNTIME = Path("/run/chong")
-SYSTEM_CONFIG = Path("/etc/chong/chong.toml")
+from chong.worker.whereabouts import CONTROL, IDENTITY
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +16,7 @@ class Paths:
     @property
     def identity(self) -> Path:
         """Node name and node id, pinned at the first start."""
-        return self.state / "node.json"
+        return self.state / IDENTITY
 
     @property
     def lock(self) -> Path:
@@ -57,7 +53,7 @@ class Paths:
 
     @property
     def control(self) -> Path:
-        return self.runtime / "control.sock"
+        return self.runtime / CONTROL
 
     def own_directories(self) -> list[Path]:
         """Whatever a supervisor makes, and must be ours."""
@@ -94,41 +90,3 @@ class Paths:
     def trials(self) -> Path:
         """What a forkserver that died had found out about the task modules, for the one that takes its place."""
         return self.runtime / "trials.json"
-
-
-def default_node() -> str:
-    return socket.gethostname().split(".")[0] or "node"
-
-
-def default_state_dir() -> Path:
-    """/var/lib/chong for root and for the user who owns it, else the XDG state directory."""
-    if _is_system():
-        return SYSTEM_STATE
-    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")  # noqa: PTH111 - without a home it leaves the text
-    return Path(base) / "chong"
-
-
-def default_config() -> Path:
-    """The file of settings that goes with `default_state_dir`: the system's, or the user's own."""
-    if _is_system():
-        return SYSTEM_CONFIG
-    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111 - it is asked for on machines without a home, too
-    return Path(base) / "chong" / "chong.toml"
-
-
-def _is_system() -> bool:
-    return os.geteuid() == 0 or os.access(SYSTEM_STATE, os.W_OK)
-
-
-def default_runtime_dir(node: str, state: Path) -> Path:
-    """/run/chong/NODE beside the system's state directory, else in the XDG runtime directory.
-
-    A state directory of one's own choosing keeps its sockets in itself: two deployments of one user that
-    happen to use one node name must not meet in one runtime directory.
-    """
-    if state == SYSTEM_STATE:
-        return SYSTEM_RUNTIME / node
-    if state != default_state_dir():
-        return state / "run"
-    base = os.environ.get("XDG_RUNTIME_DIR")
-    return Path(base) / "chong" / node if base else state / "run"

@@ -9,8 +9,9 @@ from chong.store.buckets import DEFAULT_NUM_BUCKETS, BucketPolicy
 from chong.store.errors import ConfigurationError
 from chong.supervisor.files import check_plain, check_private, make_private
 from chong.supervisor.keys import DEFAULTS, FIELDS, Key
-from chong.supervisor.paths import Paths, default_node, default_runtime_dir, default_state_dir
+from chong.supervisor.paths import Paths
 from chong.supervisor.share import ConfiguredBuckets
+from chong.worker.whereabouts import default_node, default_runtime_dir, default_state_dir
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

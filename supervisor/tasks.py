@@ -60,6 +60,8 @@ class Tasks:
         """Told of a task whose back-off is over, which then is to be enqueued by the limits that count now."""
         self.on_move: Callable[[e.SaveState], None]
         """Told of each change of state that is about to be stored."""
+        self.on_forget: Callable[[TaskState], None] = lambda _: None
+        """Told of each task that leaves the node's hands, as it is known here at last."""
         self._performers = self._performers_by_kind()
 
     def __len__(self) -> int:
@@ -300,6 +302,7 @@ class Tasks:
         for name in e.TimerName:
             self._disarm(state, e.Disarm(name))
         del self._states[task_id]
+        self.on_forget(state)
 
     def _later(self, state: TaskState, what: e.Happening, suffix: str) -> None:
         # Not at once: the effects of the event that led here have not all been performed.

@@ -175,6 +175,7 @@ class Term:
         return Operations(
             {
                 "submit": self.node.intake.submit_request,
+                **self._parts.inquiries.operations,
                 "reload": self.node.reload_request,
                 "hold": self._parts.gatekeeper.hold_request,
                 "unhold": self._parts.gatekeeper.unhold_request,

@@ -20,7 +20,7 @@ from chong.store.sqlite import SqliteTaskStore
 from chong.supervisor.client import Client, refusal_of
 from chong.supervisor.control_client import SupervisorUnreachable, submit_over
 from chong.supervisor.submission import Submission
-from chong.supervisor.unix import LINE_LIMIT
+from chong.worker.unix import LINE_LIMIT
 
 
 class FakeSupervisor:

@@ -21,10 +21,10 @@ from waiting import LIMIT, wait_until
 from chong.cli import candidates
 from chong.cli.completion import SHELLS
 from chong.cli.find import TAIL
-from chong.cli.option import default_issuer
 from chong.store import open as open_module
 from chong.store.errors import StoreUnavailable
 from chong.store.model import CatalogueEntry, HoldScope, SharedHold
+from chong.worker.issuer import default_issuer
 
 ASK = {
     "bash": 'eval "$(chong completion bash)"; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); '

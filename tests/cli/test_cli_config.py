@@ -12,8 +12,8 @@ from needs import as_root
 
 from chong.cli.completion import PROGRAMS, SHELLS, script
 from chong.cli.main import COMMANDS
-from chong.supervisor import paths
 from chong.supervisor.keys import KEYS
+from chong.worker import whereabouts
 
 FLEET = """\
 num_buckets = 64
@@ -91,7 +91,7 @@ class TestCheck:
         """Nothing was checked, so nothing was found to be right; whatever files this machine has."""
         monkeypatch.setenv("CHONG_CONFIG", "")
         monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
-        monkeypatch.setattr(paths, "SYSTEM_CONFIG", tmp_path / "etc" / "chong.toml")
+        monkeypatch.setattr(whereabouts, "SYSTEM_CONFIG", tmp_path / "etc" / "chong.toml")
         answer = chong("config", "check")
         assert (answer.code, answer.out) == (2, "")
         assert answer.err == "chong: expected a FILE, --config or CHONG_CONFIG: no file lies in its usual place\n"
@@ -107,8 +107,8 @@ AS_A_USER = """\
 import contextlib, io, os, sys
 from pathlib import Path
 from chong.cli.main import run
-from chong.supervisor import paths
-paths.SYSTEM_STATE, paths.SYSTEM_CONFIG = map(Path, sys.argv[1:3])
+from chong.worker import whereabouts
+whereabouts.SYSTEM_STATE, whereabouts.SYSTEM_CONFIG = map(Path, sys.argv[1:3])
 with contextlib.redirect_stderr(io.StringIO()):
     run(sys.argv[3:])  # loads what the user of this machine may not be able to read
 os.setgroups([]), os.setgid(65534), os.setuid(65534)

@@ -12,7 +12,7 @@ from chong.supervisor import main as supervisor
 from chong.supervisor.configcheck import FileCheck
 from chong.supervisor.configfile import load
 from chong.supervisor.exits import OF_SUPERVISOR
-from chong.worker import TaskContext
+from chong.worker import TaskContext, client
 from chong.worker.options import Options
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,3 +83,15 @@ def test_every_event_of_the_log_is_named_and_no_other() -> None:
     """A line of the log can be looked up, and what can be looked up is logged."""
     named = set(re.findall(r"`([a-z_]+)`", " ".join(rows(OPERATING, "The supervisor's log"))))
     assert named == events()
+
+
+def test_the_page_of_clients_has_every_call_and_error() -> None:
+    """What a program may call, what it gets, and what it may have to catch."""
+    page = (ROOT / "docs" / "clients.md").read_text()
+    calls = [name for name in vars(client.Client) if not name.startswith("_")]
+    assert [name for name in calls if f"| `{name}(" not in page] == []
+    assert [name for name in calls if name not in vars(client.AsyncClient)] == []
+    fields = [*client.Outcome.__dataclass_fields__, *client.Failure.__dataclass_fields__, *client.Wish.__annotations__]
+    assert [name for name in fields if not re.search(rf"\b{name}\b", page)] == []
+    errors = [name for name in client.__all__ if name not in {"Client", "AsyncClient", "Outcome", "Failure", "Wish"}]
+    assert [name for name in errors if f"`{name}`" not in page] == []

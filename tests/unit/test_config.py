@@ -15,7 +15,6 @@ from chong.store.address import EXPECTED
 from chong.store.buckets import parse_buckets
 from chong.store.errors import ConfigurationError
 from chong.supervisor import configfile
-from chong.supervisor import paths as paths_module
 from chong.supervisor.config import Config, Found, configured
 from chong.supervisor.configcheck import MOST, FileCheck
 from chong.supervisor.configfile import LIMIT, load
@@ -24,6 +23,7 @@ from chong.supervisor.files import write_json
 from chong.supervisor.keys import FIELDS, KEYS, SHARED
 from chong.supervisor.oneline import one_line
 from chong.supervisor.settings import Settings
+from chong.worker import whereabouts as paths_module
 
 INNER = {"configured", "worker_open_files", "only_one_task"}
 """Fields of the settings that nobody sets from outside."""

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from chong.supervisor.generation import Generation
-from chong.supervisor.unix import listen
+from chong.worker.unix import listen
 from chong.worker.wire import ProtocolError, decode, encode
 
 HELLO = {"op": "hello", "protocol": 1, "generation": 3, "pid": os.getpid(), "served": ["a.1"], "catalogue": "/c.json"}

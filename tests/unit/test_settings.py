@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from chong.store.errors import ConfigurationError
-from chong.supervisor import paths as paths_module
 from chong.supervisor.keys import NODE_LIMIT
-from chong.supervisor.paths import Paths, default_node, default_runtime_dir, default_state_dir
+from chong.supervisor.paths import Paths
 from chong.supervisor.settings import Settings, owned
+from chong.worker import whereabouts as paths_module
+from chong.worker.whereabouts import default_node, default_runtime_dir, default_state_dir
 
 
 def refusal(**facts):

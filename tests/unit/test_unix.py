@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from chong.supervisor.unix import ADDRESS_LIMIT, connect, is_trusted, listen, peer_user
+from chong.worker.unix import ADDRESS_LIMIT, connect, is_trusted, listen, peer_user
 
 KINDS = [socket.SOCK_STREAM, socket.SOCK_SEQPACKET]
 
@@ -81,6 +81,6 @@ class TestPeers:
     @pytest.mark.parametrize(("user", "trusted"), [(0, True), (1000, True), (1001, False)])
     def test_only_this_user_and_root_are_trusted(self, monkeypatch, user, trusted):
         """Nobody else."""
-        monkeypatch.setattr("chong.supervisor.unix.peer_user", lambda _: user)
-        monkeypatch.setattr("chong.supervisor.unix.os.geteuid", lambda: 1000)
+        monkeypatch.setattr("chong.worker.unix.peer_user", lambda _: user)
+        monkeypatch.setattr("chong.worker.unix.os.geteuid", lambda: 1000)
         assert trusted == is_trusted(None)

@@ -16,7 +16,7 @@ LINE_LIMIT = 1024 * 1024
 
 
 @contextmanager
-def _address(path: Path) -> Iterator[str]:
+def address_of(path: Path) -> Iterator[str]:
     if len(os.fsencode(path)) <= ADDRESS_LIMIT:
         yield str(path)
         return
@@ -32,7 +32,7 @@ def listen(path: Path, kind: socket.SocketKind) -> socket.socket:
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, kind | socket.SOCK_CLOEXEC)
     try:
-        with _address(path) as address:
+        with address_of(path) as address:
             listener.bind(address)
         path.chmod(0o600)
         listener.listen(BACKLOG)
@@ -48,22 +48,22 @@ def connect(path: Path, kind: socket.SocketKind, timeout: float) -> socket.socke
     deadline = time.monotonic() + timeout
     try:
         connection.settimeout(timeout)
-        with _address(path) as address:
-            while not _is_connected(connection, address, deadline):
-                time.sleep(BACKLOG_LOOK)
+        while not is_connected(connection, path):
+            if time.monotonic() >= deadline:
+                raise TimeoutError("too many wait for an answer at this socket")
+            time.sleep(BACKLOG_LOOK)
     except OSError:
         connection.close()
         raise
     return connection
 
 
-def _is_connected(connection: socket.socket, address: str, deadline: float) -> bool:
-    """False while the backlog is full: with a time-out set, the kernel does not wait for room in it."""
+def is_connected(connection: socket.socket, path: Path) -> bool:
+    """Try to connect; False while the backlog is full: with a time-out set, the kernel does not wait for room in it."""
     try:
-        connection.connect(address)
+        with address_of(path) as address:
+            connection.connect(address)
     except BlockingIOError:
-        if time.monotonic() >= deadline:
-            raise
         return False
     return True
 
