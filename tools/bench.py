@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from bench_client import clients
 from bench_crash import INTERVAL, storm
 from bench_leases import renewal, soaks
 from bench_node import SCRIPTS, BenchError, Node, submission, wait_until
@@ -211,6 +212,7 @@ MEASUREMENTS: dict[Callable[[], Iterable[Figure]], tuple[str, ...]] = {
     checkpoint: ("checkpoint_call",),
     crashes: ("crashes", "renewal_gap_in_crashes"),
     command_line: ("cli_ps_ms",),
+    clients: ("client_submit_p50", "client_submit_p99", "client_rate"),
     shared_stops: ("stop_postgres_p50", "stop_postgres_silent_max"),
     polls: ("poll_100",),
     renewal: ("renew_1000",),
