@@ -36,7 +36,7 @@ check: $(VENV)/ready build/links/chong ## Format, lint, types, import arrows, ge
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
 	MYPYPATH=build/links $(BIN)/mypy -p chong.store -p chong.worker -p chong.supervisor -p chong.cli
-	MYPYPATH=build/links:tools:tests $(BIN)/mypy docs/examples tools
+	MYPYPATH=build/links:tools:tests:docs/examples/own_tests $(BIN)/mypy docs/examples tools
 	$(BIN)/lint-imports
 	$(BIN)/python tools/pages.py --check
 

@@ -41,6 +41,12 @@ class AsyncRun:
         if not self._listener.is_stop_asked():
             self._end_threads()
 
+    def discard(self) -> None:
+        """Give back what the loop holds, in a process that lives on."""
+        self._loop.remove_reader(self._listener.channel)
+        asyncio.set_event_loop(None)
+        self._loop.close()
+
     def _hear(self) -> None:
         if not self._listener.is_worker:
             return  # in a fork that came back to this loop; to stop watching would do so for its parent, too

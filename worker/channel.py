@@ -41,6 +41,10 @@ class Channel:
     def fileno(self) -> int:
         return self._socket.fileno()
 
+    def close(self) -> None:
+        """Give the descriptor back, in a process that lives on."""
+        self._socket.close()
+
     def note(self, _signal: int, _frame: object) -> None:
         """SIGURG: take note; checkpoints act."""
         self.noted = True

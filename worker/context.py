@@ -1,7 +1,7 @@
 """What a task sees of chong."""
 
 from time import sleep
-from typing import Any
+from typing import Any, TextIO
 
 from chong.worker.clock import monotonic
 from chong.worker.listener import Listener
@@ -45,11 +45,8 @@ class TaskContext:
 
     def sleep(self, seconds: float) -> None:
         """Sleep; a stop or a pause takes effect at once. RuntimeError in an async task, which it would hold up."""
+        self._check_sleep(seconds)
         listens = self._listener.may_listen
-        if listens and self._listener.is_cancelling:
-            raise RuntimeError("sleep: expected `await asyncio.sleep(...)` in an async task, got ctx.sleep")
-        if not seconds >= 0:
-            raise ValueError(f"sleep: expected seconds of at least 0, got {seconds!r}")
         end = monotonic() + seconds
         self.checkpoint()
         while (left := end - monotonic()) > 0:
@@ -68,7 +65,16 @@ class TaskContext:
     def log(self) -> Any:
         """A structlog logger that prints JSON lines to the run's log, with the task's ids bound."""
         if self._log is None:
-            from chong.worker.tasklog import open_log  # noqa: PLC0415 -- structlog costs most tasks nothing
-
-            self._log = open_log(task=self.id, name=self.name, key=self.key, attempt=self.attempt)
+            self._log = self._open_log()
         return self._log
+
+    def _open_log(self, stream: TextIO | None = None) -> Any:
+        from chong.worker.tasklog import open_log  # noqa: PLC0415 -- structlog costs most tasks nothing
+
+        return open_log(stream, task=self.id, name=self.name, key=self.key, attempt=self.attempt)
+
+    def _check_sleep(self, seconds: float) -> None:
+        if self._listener.may_listen and self._listener.is_cancelling:
+            raise RuntimeError("sleep: expected `await asyncio.sleep(...)` in an async task, got ctx.sleep")
+        if not seconds >= 0:
+            raise ValueError(f"sleep: expected seconds of at least 0, got {seconds!r}")

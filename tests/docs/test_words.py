@@ -12,7 +12,7 @@ from chong.supervisor import main as supervisor
 from chong.supervisor.configcheck import FileCheck
 from chong.supervisor.configfile import load
 from chong.supervisor.exits import OF_SUPERVISOR
-from chong.worker import TaskContext, client
+from chong.worker import TaskContext, client, testing
 from chong.worker.options import Options
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,3 +95,13 @@ def test_the_page_of_clients_has_every_call_and_error() -> None:
     assert [name for name in fields if not re.search(rf"\b{name}\b", page)] == []
     errors = [name for name in client.__all__ if name not in {"Client", "AsyncClient", "Outcome", "Failure", "Wish"}]
     assert [name for name in errors if f"`{name}`" not in page] == []
+
+
+def test_what_tests_of_tasks_get_has_its_rows() -> None:
+    """Arguments, and what comes back."""
+    section = TASKS.split("\n## Testing your tasks\n", 1)[1].split("\n## ", 1)[0]
+    arguments = [name for name in inspect.signature(testing.run_task).parameters if name != "definition"]
+    told = [name for name in dir(testing.Rehearsal) if not name.startswith("_")]
+    moment = testing.Moment.__dataclass_fields__
+    assert [name for name in [*arguments, *told] if f"`{name}`" not in section] == []
+    assert [name for name in moment if not re.search(rf"\b{name}\b", section)] == []

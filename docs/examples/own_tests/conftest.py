@@ -1,0 +1,3 @@
+"""The fixture `chong_node`."""
+
+pytest_plugins = ["chong.worker.testing"]
