@@ -41,14 +41,14 @@ def _fill(text: str, known: dict[str, str]) -> str:
 _VALUE = re.compile(r"(?<!:):(?=[a-z])(\w+)")
 
 
-def load_script(name: str) -> str:
+def load_script(name: str, folder: Path = _FOLDER) -> str:
     """A whole file, such as a schema, with the lists of states filled in."""
-    return _fill((_FOLDER / f"{name}.sql").read_text(encoding="utf-8"), _LISTS)
+    return _fill((folder / f"{name}.sql").read_text(encoding="utf-8"), _LISTS)
 
 
-def load_queries(name: str, **more: str) -> dict[str, str]:
+def load_queries(name: str, folder: Path = _FOLDER, **more: str) -> dict[str, str]:
     """The queries of a folder's files, or of one file, by name; `more` are further words that stand for something."""
-    files = sorted((_FOLDER / name).glob("*.sql")) or [_FOLDER / f"{name}.sql"]
+    files = sorted((folder / name).glob("*.sql")) or [folder / f"{name}.sql"]
     queries = {title: text for file in files for title, text in _named(file.read_text(encoding="utf-8"))}
     known = queries | _LISTS | more
     for _ in range(_DEPTH):

@@ -9,7 +9,7 @@ from typing import Any
 
 from chong.store.errors import Refused, StoreError, StoreUnavailable
 
-_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _OUT_OF_REACH = frozenset(
     {
         sqlite3.SQLITE_BUSY,
@@ -27,7 +27,7 @@ _OUT_OF_REACH = frozenset(
     }
 )
 # After these the connection is opened anew: what it believes of the file may be wrong.
-_DOUBTFUL = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, *_DAMAGED})
+_DOUBTFUL = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, *DAMAGED})
 
 
 def primary_code(error: sqlite3.Error) -> int:
@@ -38,7 +38,7 @@ def primary_code(error: sqlite3.Error) -> int:
 def translated(error: sqlite3.Error, label: str) -> StoreError:
     """Chong's error for a driver's. Damage counts as out of reach: tasks go on, and no store is ever made anew."""
     code = primary_code(error)
-    if code in _DAMAGED:
+    if code in DAMAGED:
         return StoreUnavailable(f"store {label} is damaged ({error}): stop its writers and restore a copy")
     if code in _OUT_OF_REACH:
         return StoreUnavailable(f"store {label}: {error}")

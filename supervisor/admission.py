@@ -46,6 +46,16 @@ class Admission:
 
     def admit(self, submission: Submission, task: Task, now: datetime) -> tuple[TaskState, SaveState]:
         """The new task, queued. Its bucket is recorded now; only `chong rebucket` computes it anew."""
+        return self._queued(submission, task, now, self.bucket_for(submission.key))
+
+    def readmit(self, submission: Submission, task: Task, now: datetime) -> tuple[TaskState, SaveState]:
+        """As `admit`, of what this node has accepted before, whichever buckets it owned then."""
+        bucket = None if submission.key is None else self.policy.bucket_of(submission.key)
+        return self._queued(submission, task, now, bucket)
+
+    def _queued(
+        self, submission: Submission, task: Task, now: datetime, bucket: int | None
+    ) -> tuple[TaskState, SaveState]:
         snapshot = TaskSnapshot(
             id=submission.id,
             name=submission.name,
@@ -54,7 +64,7 @@ class Admission:
             node=self.node,
             created_at=now,
             status_changed_at=now,
-            bucket=self.bucket_for(submission.key),
+            bucket=bucket,
             bucket_key=submission.key,
             max_attempts=task.options.retries + 1,
             priority=task.options.priority,

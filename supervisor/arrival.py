@@ -11,7 +11,7 @@ from chong.store.model import NodeRecord, TermRecord
 from chong.supervisor.forkservers import attach_all, locked_generations
 from chong.supervisor.machine import boot_id, host_name, machine_id
 from chong.supervisor.processes import Processes
-from chong.supervisor.recover import Scene
+from chong.supervisor.scene import Scene
 from chong.supervisor.settings import Settings
 from chong.supervisor.spool import Spool
 
@@ -61,9 +61,9 @@ def arrive(
     for each in found:
         memos |= processes.hold(each)
         log.info("attached", generation=each.generation.number, runs=len(each.workers))
-    submissions, spoilt = spool.replay()
-    for path in spoilt:
-        log.error("accepted_file_unreadable", path=str(path))
+    spooled = spool.replay()
+    for what in spooled.unreadable:
+        log.error("spool_row_unreadable", what=what, kept="table unreadable of the spool")
     return memos, Scene(
         term=term,
         node=node,
@@ -74,6 +74,8 @@ def arrive(
         attached=frozenset(memos),
         served=frozenset((name, each.generation.number) for each in found for name in each.generation.served),
         silent=locked_generations(paths) - {each.generation.number for each in found},
-        accepted={submission.id: submission for submission in submissions},
-        stored=frozenset(each.id for each in submissions if spool.was_stored(each.id)),
+        accepted=spooled.submissions,
+        stored=frozenset(spooled.stored),
+        unsent=tuple(spooled.unsent),
+        spool_terms=spooled.terms,
     )

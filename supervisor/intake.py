@@ -9,12 +9,12 @@ from typing import Any
 import structlog
 
 from chong.store.contract import TaskStore
-from chong.store.errors import ChongError, ConcurrencyConflict, Refused, StoreError
+from chong.store.errors import ChongError, ConcurrencyConflict, ConfigurationError, Refused, StoreError
 from chong.store.model import TaskSnapshot
 from chong.store.view import as_json
 from chong.supervisor import events as e
 from chong.supervisor.admission import Admission
-from chong.supervisor.catalogue import Catalogue
+from chong.supervisor.catalogue import Catalogue, Task
 from chong.supervisor.courier import Courier
 from chong.supervisor.loop import Loop
 from chong.supervisor.operations import RequestSettled
@@ -22,11 +22,15 @@ from chong.supervisor.outage import Outage
 from chong.supervisor.outbox import Outbox
 from chong.supervisor.queue import TurnQueue
 from chong.supervisor.spool import Spool
+from chong.supervisor.spool_file import SpoolError
 from chong.supervisor.submission import Submission, from_json
 from chong.supervisor.task_state import TaskState
 from chong.supervisor.tasks import Tasks
+from chong.worker.options import Options
 
 QUEUE_LIMIT = 10_000
+STORE_SECONDS = 0.1
+"""For so long the answer to a submission waits for the store, though the task is accepted without it."""
 
 SubmissionSettled = Callable[[TaskSnapshot | ChongError], None]
 """Told what became of a submission."""
@@ -62,13 +66,16 @@ class Intake:
         self._tasks = tasks
         tasks.on_due = self.enqueue
         self._log = log
-        self._early: list[tuple[Submission, SubmissionSettled]] = []
+        self._early: list[tuple[Callable[[], None], SubmissionSettled]] = []
+        self._keeping: dict[str, list[SubmissionSettled]] = {}
+        """On their way to the disk."""
         self._unanswered: dict[str, list[SubmissionSettled]] = {}
+        """On the disk, and on their way to the store."""
 
     def begin(self, unsaved: list[Submission]) -> None:
         """Take submissions; first what a former term had accepted and never stored."""
         self.is_accepting = True
-        self._early = [(submission, partial(self._readmitted, submission)) for submission in unsaved] + self._early
+        self._early = [(partial(self._readmit, submission), _unheard) for submission in unsaved] + self._early
         self.admit_early()
 
     def drain(self) -> None:
@@ -83,31 +90,31 @@ class Intake:
         self.submit(from_json(request), partial(_settle_request, settled))
 
     def submit(self, submission: Submission, settled: SubmissionSettled) -> None:
-        """Accept a submission; `settled` hears when it is stored, or on this node's disk with the store away."""
+        """Accept a submission; `settled` hears so when it is on the disk, with a unique key when it is stored, too."""
         if self.catalogue is None or not self.is_accepting:
             if self.is_ending or len(self._early) >= QUEUE_LIMIT:
                 settled(Refused("the node does not take work now"))
             else:
-                self._early.append((submission, settled))
+                self._early.append((partial(self.submit, submission, settled), settled))
             return
         known = self._tasks.get(submission.id)
         if known is not None:
             self._settle_repeated(known, settled)
-            return
-        try:
-            self._accept(submission, settled)
-        except ChongError as error:
-            settled(error)
-        except OSError as error:
-            settled(Refused(f"the submission cannot be kept on disk: {error}"))
+        elif submission.id in self._keeping:
+            self._keeping[submission.id].append(settled)
+        else:
+            try:
+                self._accept(submission, settled)
+            except ChongError as error:
+                settled(error)
 
     def admit_early(self) -> None:
         """Submissions that came before the node could take them."""
         if self.catalogue is None or not self.is_accepting:
             return
         early, self._early = self._early, []
-        for submission, settled in early:
-            self.submit(submission, settled)
+        for submit, _ in early:
+            submit()
 
     def enqueue(self, task_id: str) -> None:
         """Let a waiting task compete for a slot, once its definition, and so its limit, is known."""
@@ -120,7 +127,7 @@ class Intake:
         self._tasks.enqueue(task_id)
 
     def stored(self, task_id: str) -> None:
-        """The store has the task: whoever submitted it hears so."""
+        """The store has the task, or what is on the disk need not wait for it: whoever submitted it hears so."""
         state = self._tasks.get(task_id)
         if state is None:
             return
@@ -128,22 +135,30 @@ class Intake:
             settled(state.task)
 
     def refused(self, state: TaskState, error: Exception) -> None:
-        """The store did not take the task's first save, so the submission is refused."""
-        settled = self._unanswered.pop(state.task.id, [])
-        self._tasks.feed(state.task.id, e.Desynced(str(error)), f"{state.task.id}.refused")
-        if isinstance(error, ConcurrencyConflict):
-            # The same submission came again after its task had ended here: answer with what it came to.
-            self.courier.do(partial(self._answer_existing, state.task.id, settled, error))
-        else:
-            for each in settled:
+        """The store did not take the task's first save: then it is none."""
+        task = state.task
+        settled = self._unanswered.pop(task.id, [])
+        self._tasks.feed(task.id, e.Desynced(str(error)), f"{task.id}.refused")
+        self._spool.forget(task.id)
+        if not settled:
+            self._log.error("accepted_work_refused", task=task.id, name=task.name, error=str(error))
+        for each in settled:
+            if isinstance(error, ConcurrencyConflict):
+                # The same submission came again, so long after its task had ended here that nothing of it is left.
+                self.courier.do(partial(self._answer_existing, task.id, each))
+            else:
                 each(error if isinstance(error, ChongError) else Refused(str(error)))
 
     def store_away(self) -> None:
         """What waits for the store is on this node's disk, which is what acceptance promises."""
         for task_id in list(self._unanswered):
-            state = self._tasks.get(task_id)
-            if state is not None and state.task.unique_key is None:
-                self.stored(task_id)
+            self._answer_without_store(task_id)
+
+    def _answer_without_store(self, task_id: str) -> None:
+        """A unique key is the store's to judge."""
+        state = self._tasks.get(task_id)
+        if state is not None and state.task.unique_key is None:
+            self.stored(task_id)
 
     def _settle_repeated(self, known: TaskState, settled: SubmissionSettled) -> None:
         """The same submission again: it hears what the first one hears."""
@@ -156,7 +171,10 @@ class Intake:
     def _accept(self, submission: Submission, settled: SubmissionSettled) -> None:
         if self.is_ending:
             raise Refused("the node is going down and takes no new work")
-        if len(self._queue) >= QUEUE_LIMIT:
+        if self._was_accepted(submission.id):
+            self.courier.do(partial(self._answer_existing, submission.id, settled))
+            return
+        if len(self._queue) + len(self._keeping) >= QUEUE_LIMIT:
             raise Refused(f"queue: expected fewer than {QUEUE_LIMIT} waiting tasks on this node")
         self._outbox.make_room()
         if self.catalogue is None:
@@ -164,25 +182,56 @@ class Intake:
         definition = self.catalogue.find(submission.name)
         definition.check_names(submission.params)
         state, save = self.admission.admit(submission, definition, datetime.now(UTC))
-        self._spool.keep(submission)
-        self._tasks.add(state, [save])
-        self.enqueue(state.task.id)
-        if self.outage.is_on and submission.unique_key is None:
-            settled(state.task)
-        else:
-            self._unanswered[submission.id] = [settled]
+        self._keeping[submission.id] = [settled]
+        self._spool.keep(submission, partial(self._kept, state, save))
 
-    def _readmitted(self, submission: Submission, outcome: TaskSnapshot | ChongError) -> None:
-        if isinstance(outcome, ChongError):
-            self._log.error("accepted_work_refused", task=submission.id, name=submission.name, error=str(outcome))
-
-    def _answer_existing(self, task_id: str, settled: list[SubmissionSettled], error: ConcurrencyConflict) -> None:
+    def _was_accepted(self, task_id: str) -> bool:
+        """Whether a submission of this id has come before, and its task is over."""
         try:
-            found: TaskSnapshot | ChongError = self._store.get(task_id) or error
+            return self._spool.submission(task_id) is not None
+        except (ValueError, ConfigurationError):
+            return True
+        except SpoolError as error:
+            raise Refused(f"the submission cannot be kept on disk: {error}") from error
+
+    def _kept(self, state: TaskState, save: e.SaveState, error: SpoolError | None) -> None:
+        task = state.task
+        settled = self._keeping.pop(task.id)
+        if error is not None:
+            self._spool.forget(task.id)
+            for each in settled:
+                each(Refused(f"the submission cannot be kept on disk: {error}"))
+            return
+        self._tasks.add(state, [save])
+        self.enqueue(task.id)
+        self._unanswered[task.id] = settled
+        # Whoever asks for the task next finds it in the store, unless that keeps everybody waiting.
+        wait = 0.0 if self.outage.is_on else STORE_SECONDS
+        self._loop.later(wait, partial(self._answer_without_store, task.id))
+
+    def _readmit(self, submission: Submission) -> None:
+        """What was accepted stays accepted, whatever this node owns and defines now."""
+        if submission.id in self._tasks:
+            return
+        assert self.catalogue is not None, "what a former term has left waits for the catalogue, too"
+        definition = self.catalogue.tasks.get(submission.name) or Task(submission.name, "", "", Options())
+        state, save = self.admission.readmit(submission, definition, datetime.now(UTC))
+        self._tasks.add(state, [save])
+        self.enqueue(submission.id)
+
+    def _answer_existing(self, task_id: str, settled: SubmissionSettled) -> None:
+        """In the store's thread: what became of a task that is over."""
+        try:
+            found: TaskSnapshot | ChongError = self._store.get(task_id) or Refused(
+                f"task {task_id} was accepted before, and the store does not know it any more"
+            )
         except (StoreError, Refused) as unknown:
             found = unknown
-        for each in settled:
-            self._loop.call(partial(each, found))
+        self._loop.call(partial(settled, found))
+
+
+def _unheard(_: TaskSnapshot | ChongError) -> None:
+    """Nobody waits for what a former term had accepted; the next one takes it up, should this one be ending."""
 
 
 def _settle_request(settled: RequestSettled, outcome: TaskSnapshot | ChongError) -> None:

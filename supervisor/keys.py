@@ -211,7 +211,11 @@ _TABLE = (
         "keep_tasks", DAYS, "How long finished tasks stay in the store", check=Bounds(0, MOST_DAYS, above=True),
     ),
     Key(
-        "keep_spool", DAYS, "How long files that were set aside are kept", 30.0,
+        "keep_spool", DAYS, "How long what was set aside because it cannot be read is kept", 30.0,
+        check=Bounds(0, MOST_DAYS, above=True),
+    ),
+    Key(
+        "keep_submissions", DAYS, "How long parameters of finished tasks are kept on the node, for chong rerun", 7.0,
         check=Bounds(0, MOST_DAYS, above=True),
     ),
     Key(

@@ -13,10 +13,12 @@ from chong.store.pages import all_tasks
 from chong.store.query import TaskQuery
 from chong.supervisor.courier import Courier
 from chong.supervisor.forkservers import still_locked
+from chong.supervisor.inventory import Inventory
 from chong.supervisor.loop import Loop
 from chong.supervisor.reconcile import Judge, new_event_id
-from chong.supervisor.recover import Inventory, Scene, find_dead
+from chong.supervisor.recover import find_dead
 from chong.supervisor.recurring import Recurring
+from chong.supervisor.scene import Scene
 from chong.supervisor.watch import Watch
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from setproctitle import setproctitle
 from chong.store.buckets import BucketPolicy, format_buckets
 from chong.store.contract import TaskStore
 from chong.store.errors import Refused, StoreUnavailable, UnreadableRow
-from chong.store.model import Action, CatalogueEntry, Command, TaskSnapshot
+from chong.store.model import Action, CatalogueEntry, Command, Save, TaskSnapshot
 from chong.supervisor import events as e
 from chong.supervisor.admission import Admission
 from chong.supervisor.catalogue import Catalogue
@@ -97,10 +97,18 @@ class Node:
         """The number of buckets that the deployment has recorded."""
         self.intake.admission = replace(self.admission, policy=BucketPolicy(num_buckets))
 
+    def replayed(self, ids: list[str], refused: list[tuple[Save, Exception]]) -> None:
+        """What a former term had left for the store is there, but for what came too late."""
+        if ids:
+            self._log.info("outbox_replayed", writes=len(ids), refused=len(refused))
+        for save, error in refused:
+            self._log.error("unsent_refused", task=save.snapshot.id, status=save.snapshot.status, error=str(error))
+        self._outbox.know_spooled(ids)
+
     def take_in(self, state: TaskState, effects: list[e.Effect]) -> None:
         """A task that the store had before this term."""
         self._outbox.know_stored(state.task.id, state.task.version)
-        self.tasks.mark_stored(state.task.id)  # a former term may have died before it could
+        self._spool.mark_stored(state.task.id)  # a former term may have died before it could
         self.tasks.add(state, effects)
 
     def drop(self, task: TaskSnapshot) -> None:
@@ -108,12 +116,13 @@ class Node:
         self.tasks.drop_files(task)
 
     def complain_of_store(self, task_id: str) -> None:
-        """The store does not know a task that it has had, or that has run here: it is not run behind anybody's back."""
+        """The store does not know a task that it has had, or that may have run: it is not run behind anybody's back."""
+        self._spool.mark_stored(task_id)  # a later term cannot tell any more that the spool was older than the store
         self._log.error(
             "store_went_back",
             task=task_id,
-            accepted=f"accepted/{task_id}.json is kept, and left alone",
-            advice="submit it again by hand if need be; then stop the supervisor, and remove the file and its .stored",
+            accepted="its submission is kept in the spool, and left alone",
+            advice="chong rerun runs it anew, if need be",
         )
 
     def complain_of_survivor(self, pid: int) -> None:
@@ -149,7 +158,14 @@ class Node:
             while (task_id := self._queue.take()) is not None:
                 self._start(task_id, generations.live)
         self.courier.turn()
+        self._spool_unsent()
         self._show_title()
+
+    def _spool_unsent(self) -> None:
+        """While the store is away, what it has not got lies on the node's disk; afterwards it goes from there."""
+        if self.outage.is_on:
+            self._spool.keep_unsent(self._outbox.take_unspooled())
+        self._spool.drop_unsent(self._outbox.take_needless())
 
     def _start(self, task_id: str, generation: int) -> None:
         state, catalogue = self.tasks.get(task_id), self.intake.catalogue
@@ -186,7 +202,7 @@ class Node:
         return after.task.version
 
     def kept_state(self, run: str, text: str) -> None:
-        self.tasks.keep_state(run.rpartition(".")[0], text)
+        self.tasks.keep_state(run.rpartition(".")[0], text, partial(self.processes.pop_spooled, run))
 
     def catalogue_ready(self, generation: int, catalogue: Catalogue, *, has_new_code: bool) -> None:
         self.intake.catalogue = catalogue

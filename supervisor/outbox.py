@@ -5,12 +5,14 @@ written because the store was away is offered again, unchanged, so that an event
 """
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 
 from chong.store.errors import Refused
 from chong.store.model import Beat, Completion, LeaseGrant, Note, Save
 from chong.supervisor.events import SaveState
+from chong.supervisor.unsent import Unsent, unsent_of
 
 BOUND = 100_000
 BATCH = 200
@@ -43,6 +45,10 @@ class Outbox:
         self._completions: deque[Completion] = deque()
         self._beats: dict[str, Beat] = {}
         self._size = 0
+        self._unspooled: dict[str, Unsent] = {}
+        self._spooled: set[str] = set()
+        self._needless: list[str] = []
+        """Spooled, and not to be sent any more."""
 
     def __len__(self) -> int:
         """How many writes wait; beats do not count, only a task's latest is kept."""
@@ -80,9 +86,11 @@ class Outbox:
             new = _joined(waiting.pop(), new)
         waiting.append(new)
         self._size += 1
+        self._is_new(new)
 
     def add_note(self, note: Note) -> None:
         self._notes.append(note)
+        self._is_new(note)
 
     def add_completion(self, completion: Completion) -> None:
         self._completions.append(completion)
@@ -91,6 +99,22 @@ class Outbox:
         """Of each part of a beat the newest is kept."""
         earlier = self._beats.get(beat.task_id)
         self._beats[beat.task_id] = beat if earlier is None else _merged(earlier, beat)
+
+    def take_unspooled(self) -> list[Unsent]:
+        """The saves and notes that wait and that the spool has not got as they are now."""
+        found = list(self._unspooled.values())
+        self._spooled.update(self._unspooled)
+        self._unspooled.clear()
+        return found
+
+    def take_needless(self) -> list[str]:
+        """What the spool need not have any more."""
+        found, self._needless = self._needless, []
+        return found
+
+    def know_spooled(self, ids: Iterable[str]) -> None:
+        """A former term had left these, and this one has sent them."""
+        self._needless += ids
 
     def take(self, *, beats: bool) -> Batch:
         """The next writes, at most one per task and `BATCH` in all; only one batch may be out at a time."""
@@ -128,7 +152,7 @@ class Outbox:
             else:
                 self.give_up(task_id)
         for _ in batch.notes:
-            self._notes.popleft()
+            self._is_done(self._notes.popleft())
         for _ in batch.completions:
             self._completions.popleft()
         # Fairness: tasks with more to say go behind those that have not had their turn.
@@ -138,7 +162,10 @@ class Outbox:
 
     def give_up(self, task_id: str) -> None:
         """Stop writing a task: somebody else does."""
-        self._size -= len(self._saves.pop(task_id, ()))
+        given_up = self._saves.pop(task_id, ())
+        self._size -= len(given_up)
+        for save in given_up:
+            self._is_done(save)
         self._out.discard(task_id)
         self._stored.pop(task_id, None)
         self._beats.pop(task_id, None)
@@ -151,13 +178,24 @@ class Outbox:
     def _sent(self, save: Save) -> None:
         task_id = save.snapshot.id
         waiting = self._saves[task_id]
-        waiting.popleft()
+        self._is_done(waiting.popleft())
         self._size -= 1
         self._stored[task_id] = save.snapshot.version
         if not waiting:
             del self._saves[task_id]
         if not save.snapshot.status.is_run:
             self._beats.pop(task_id, None)
+
+    def _is_new(self, write: Save | Note) -> None:
+        unsent = unsent_of(write)
+        self._unspooled[unsent.id] = unsent
+
+    def _is_done(self, write: Save | Note) -> None:
+        id_ = unsent_of(write).id
+        self._unspooled.pop(id_, None)
+        if id_ in self._spooled:
+            self._spooled.discard(id_)
+            self._needless.append(id_)
 
 
 def _merged(earlier: Beat, later: Beat) -> Beat:

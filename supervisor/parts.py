@@ -25,6 +25,7 @@ from chong.supervisor.shared_holds import SharedHolds
 from chong.supervisor.spool import Spool
 from chong.supervisor.tasks import Tasks
 from chong.supervisor.tickers import Tickers
+from chong.supervisor.troubles import Troubles
 
 
 class Parts:
@@ -43,7 +44,7 @@ class Parts:
         paths = settings.paths
         self.outbox = Outbox(LeaseGrant(term, timedelta(seconds=settings.lease_seconds)))
         self.queue = TurnQueue(Limits(settings.max_parallel, settings.max_parallel_per_bucket))
-        self.spool = Spool(paths)
+        self.spool = Spool(paths, loop, Troubles(log).complain)
         self.tasks = Tasks(loop, paths, self.outbox, self.queue, self.spool, log)
         intake = Intake(
             loop=loop,
@@ -84,7 +85,17 @@ class Parts:
         self.tasks.processes = self.node.processes = self.processes
         self.node.courier = intake.courier = self.firings.courier = self.courier
         self.tickers = Tickers(
-            settings, store, term, loop, self.node, self.tasks, self.processes, self.shared_holds, self.hook, log
+            settings,
+            store,
+            term,
+            loop,
+            self.node,
+            self.tasks,
+            self.spool,
+            self.processes,
+            self.shared_holds,
+            self.hook,
+            log,
         )
 
     def _num_buckets(self) -> int:

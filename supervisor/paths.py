@@ -33,14 +33,9 @@ class Paths:
         return self.state / "chong.db"
 
     @property
-    def accepted(self) -> Path:
-        """One file per accepted submission, until its final state is stored."""
-        return self.state / "accepted"
-
-    @property
-    def checkpoints(self) -> Path:
-        """The newest `state` of each open task that reported one, for its next attempt."""
-        return self.state / "checkpoints"
+    def spool(self) -> Path:
+        """The database of what was accepted, what checkpoints keep, and what the store has not got."""
+        return self.state / "spool.db"
 
     @property
     def runs(self) -> Path:
@@ -57,21 +52,18 @@ class Paths:
 
     def own_directories(self) -> list[Path]:
         """Whatever a supervisor makes, and must be ours."""
-        return [self.state, self.runtime, self.logs, self.runs, self.accepted, self.checkpoints]
+        return [self.state, self.runtime, self.logs, self.runs]
 
     def own_files(self) -> list[Path]:
         """Whatever must be a file if it is there, for a supervisor to begin: everything but single tasks' files."""
         found = [*self.state.glob("generation-*.*"), *self.runtime.glob("generation-*.*")]
-        return [self.lock, self.identity, self.holds, self.control, self.trials, *sorted(found)]
+        return [self.lock, self.identity, self.holds, self.control, self.trials, self.spool, *sorted(found)]
 
     def log_of(self, run: str) -> Path:
         return self.logs / f"{run}.log"
 
     def run_dir(self, run: str) -> Path:
         return self.runs / run
-
-    def accepted_file(self, task_id: str) -> Path:
-        return self.accepted / f"{task_id}.json"
 
     def generation_log(self, generation: int) -> Path:
         """What a forkserver itself has written, and the modules that it imported."""

@@ -24,7 +24,7 @@ from chong.supervisor.listeners import Listener
 from chong.supervisor.loop import Loop
 from chong.supervisor.memo import memo_of
 from chong.supervisor.process_end import exit_of, reap
-from chong.supervisor.run_channel import KEEP, RunChannel
+from chong.supervisor.run_channel import KEEP, SPOOLING, RunChannel
 from chong.supervisor.runlogs import RunLogs
 from chong.supervisor.settings import Settings
 from chong.supervisor.verdict import ProcessEnd
@@ -255,6 +255,11 @@ class Processes:
         if run in self._channels:
             self._channels[run].pop_stored(version)
 
+    def pop_spooled(self, run: str) -> None:
+        """The oldest state of this run that was handed on as `kept_state` needs its frame no more."""
+        if run in self._channels:
+            self._channels[run].pop_spooled()
+
     def release(self, run: str) -> None:
         """The run's end is stored: its process may be reaped, and its files except the log may go."""
         home = self._homes.get(run)
@@ -326,9 +331,10 @@ class Processes:
         if frame.number <= channel.last_number:
             return 0
         channel.last_number = frame.number
+        version = self._listener.happened(channel.run, what, f"{channel.run}.{frame.number}", at)
         if state is not None:
             self._listener.kept_state(channel.run, state)
-        version = self._listener.happened(channel.run, what, f"{channel.run}.{frame.number}", at)
+            return SPOOLING
         return KEEP if isinstance(what, e.ResultArrived | e.FailureArrived) else version
 
     def _complain(self, channel: RunChannel, reason: str) -> None:

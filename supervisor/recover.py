@@ -8,85 +8,38 @@ import shutil
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, datetime
 
 from chong.store.buckets import BucketPolicy
 from chong.store.contract import TaskStore
 from chong.store.errors import ChongError
-from chong.store.model import HoldList, NodeRecord, Note, TaskSnapshot, TermRecord, Transition
+from chong.store.model import Note, TaskSnapshot, TermRecord, Transition
 from chong.store.pages import all_tasks
 from chong.store.query import TaskQuery
 from chong.store.states import RUNS, WAITING, Status
 from chong.supervisor.claim import claim_of
+from chong.supervisor.inventory import Inventory
 from chong.supervisor.namesake import is_registered, refuse_namesake
-from chong.supervisor.paths import Paths
 from chong.supervisor.remains import Remains, read_remains
-from chong.supervisor.rivals import Rival, rivals
+from chong.supervisor.replay import replay
+from chong.supervisor.rivals import rivals
+from chong.supervisor.scene import Scene
 from chong.supervisor.settings import agreed_policy
-from chong.supervisor.submission import Submission
 from chong.supervisor.survivors import end_writers
 from chong.supervisor.verdict import ProcessEnd
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """What a term knows of its node before it asks the store.
+def compared(store: TaskStore, scene: Scene) -> Scene:
+    """The scene, once its spool was held against the store: before the term is registered, and only once.
 
-    attached: the runs whose workers are held by forkservers that answered. served: the terms that those forkservers
-    had, each with the forkserver's generation. silent: forkservers that live but did not answer.
+    What a restored or copied state directory holds may have run, ended and been forgotten since.
     """
-
-    term: TermRecord
-    node: NodeRecord
-    owned_buckets: frozenset[int] | None
-    num_buckets: int | None
-    ttl: timedelta
-    paths: Paths
-    attached: frozenset[str]
-    served: frozenset[tuple[str, int]]
-    silent: frozenset[int]
-    accepted: Mapping[str, Submission]
-    stored: frozenset[str]
-    """Of the accepted ones those that the store has had."""
-
-
-@dataclass(slots=True)
-class Inventory:
-    """Every open task of the node, sorted by what is known of it."""
-
-    num_buckets: int = 0
-    declared: frozenset[int] | None = None
-    """The node's buckets as the store shows them, None without partition."""
-    holds: HoldList = field(default_factory=lambda: HoldList(0, ()))
-    """What must not start."""
-    rivals: list[Rival] = field(default_factory=list)
-    """Other nodes that have declared buckets of ours, and which."""
-    running: list[tuple[TaskSnapshot, float]] = field(default_factory=list)
-    """Adopted, with its worker attached; and the seconds it has run, pauses not counted."""
-    unforked: list[tuple[TaskSnapshot, int]] = field(default_factory=list)
-    """Adopted; `starting`, but the forkserver that it was claimed for, this generation's, never heard of it."""
-    dead: list[TaskSnapshot] = field(default_factory=list)
-    """Adopted; its worker is proven dead."""
-    doubtful: list[TaskSnapshot] = field(default_factory=list)
-    """Another term's, which may live: to be judged by its lease."""
-    waiting: list[TaskSnapshot] = field(default_factory=list)
-    """Queued or retrying, with its submission on this node."""
-    spoolless: list[TaskSnapshot] = field(default_factory=list)
-    """Queued or retrying, its submission is gone."""
-    unsaved: list[Submission] = field(default_factory=list)
-    """Accepted, and not in the store yet."""
-    forgotten: list[str] = field(default_factory=list)
-    """Accepted, and begun here or once in the store, which does not know it now: others ended and pruned it while the
-    node was away, or the store was replaced by an older or an empty one."""
-    ended: list[TaskSnapshot] = field(default_factory=list)
-    """Accepted, and final in the store."""
-    survivors: list[int] = field(default_factory=list)
-    """Processes of dead runs that had lived on; they are ended."""
-    stored_runs: list[str] = field(default_factory=list)
-    """Attached, and its end is stored by our own event: only the release is missing."""
-    foreign_runs: list[tuple[str, TaskSnapshot | None]] = field(default_factory=list)
-    """Attached, but somebody else spoke for it meanwhile."""
+    if scene.is_behind is not None:
+        return scene
+    known = next((node for node in store.nodes() if node.node == scene.node.node), None)
+    is_ours = known is not None and known.node_id == scene.node.node_id
+    return replace(scene, is_behind=is_ours and known is not None and known.term not in scene.spool_terms)
 
 
 def find(store: TaskStore, scene: Scene, on_known: Callable[[bool], None] = lambda _: None) -> Inventory:
@@ -121,6 +74,7 @@ def _find_registered(store: TaskStore, scene: Scene, terms: Mapping[str, TermRec
     if inventory.declared:
         # Behind our own declaration: of two that start together, one at least sees the other.
         inventory.rivals = rivals(store, scene.node.node, inventory.declared)
+    replay(store, scene, inventory)
     # Behind the registration: whoever places a hold now waits for our word that we keep to it.
     inventory.holds = store.holds()
     open_here = TaskQuery(node=scene.node.node, statuses=RUNS | WAITING)
@@ -223,7 +177,7 @@ def _sort_accepted(store: TaskStore, scene: Scene, inventory: Inventory, tasks: 
     for task_id, submission in absent.items():
         found = known.get(task_id)
         has_begun = scene.paths.log_of(f"{task_id}.1").exists()
-        if found is None and (task_id in scene.stored or has_begun):
+        if found is None and (scene.is_behind or task_id in scene.stored or has_begun):
             inventory.forgotten.append(task_id)  # it would run a second time, or although it was called `lost`
         elif found is None:
             inventory.unsaved.append(submission)

@@ -1,7 +1,7 @@
 """What a node lets go of by itself: old logs, what was left or set aside in its spool, and old tasks in the store.
 
-Each in a thread of its own, some minutes apart. Nothing of an open task ever goes: its submission in `accepted/` is
-what tells that it is open, and its log is the proof that it has run. A directory may hold millions of files, so none
+Each in a thread of its own, some minutes apart. Nothing of an open task ever goes: the spool tells that it is
+open, and its log is the proof that it has run. A directory may hold millions of files, so none
 is remembered: sizes are added up by the minute in which a log was last written.
 """
 
@@ -17,9 +17,10 @@ from typing import NamedTuple
 
 from chong.store.contract import TaskStore
 from chong.store.errors import ChongError
-from chong.supervisor.files import SPOIL_SUFFIX
 from chong.supervisor.recurring import Recurring
 from chong.supervisor.settings import Settings
+from chong.supervisor.spool import Spool
+from chong.supervisor.spool_file import DAMAGED_SUFFIX
 
 OnPruned = Callable[[dict[str, int]], None]
 
@@ -65,11 +66,13 @@ class FileRetention:
     `on_pruned` hears what went, by name; `trouble` what kept a turn from its end.
     """
 
-    def __init__(self, settings: Settings, *, on_pruned: OnPruned, trouble: Recurring) -> None:
+    def __init__(self, settings: Settings, spool: Spool, *, on_pruned: OnPruned, trouble: Recurring) -> None:
         self._paths = settings.paths
+        self._spool = spool
         self._keep_logs = settings.keep_logs
         self._most = float("inf") if settings.keep_logs_gib is None else settings.keep_logs_gib * GIBIBYTE
         self._keep_spool = settings.keep_spool
+        self._keep_submissions = settings.keep_submissions
         self._on_pruned = on_pruned
         self._trouble = trouble
         self._fault: OSError | None = None
@@ -124,10 +127,11 @@ class FileRetention:
         if now - log.written < MINUTE:
             return True
         if log.task is not None:
-            return self._paths.accepted_file(log.task).exists()
+            return self._spool.is_open(log.task)
         return self._paths.generation_lock(int(log.generation or 0)).exists()
 
     def _prune_spool(self, gone: Counter[str], now: float) -> None:
+        self._spool.prune(_until(now, self._keep_submissions), _until(now, self._keep_spool))
         for path in self._left_behind():
             try:
                 if is_outworn(path.lstat().st_mtime, now, self._keep_spool):
@@ -148,12 +152,11 @@ class FileRetention:
         gone["bytes"] += log.size
 
     def _left_behind(self) -> Iterator[Path]:
-        """Submissions that were set aside, and files of tasks that are not open any more."""
-        yield from self._paths.accepted.glob(f"*{SPOIL_SUFFIX}")
-        for directory in (self._paths.runs, self._paths.checkpoints):
-            for path in directory.glob("[!.]*.*"):
-                if not self._paths.accepted_file(path.name.split(".")[0]).exists():
-                    yield path
+        """A spool that was set aside, and directories of runs whose tasks are not open any more."""
+        yield from self._paths.state.glob(f"{self._paths.spool.name}.*{DAMAGED_SUFFIX}*")
+        for path in self._paths.runs.glob("[!.]*.*"):
+            if not self._spool.is_open(path.name.split(".")[0]):
+                yield path
 
 
 class StoreRetention:
@@ -211,9 +214,14 @@ def is_outworn(written: float, now: float, days: float | None) -> bool:
     return days is not None and now - written > days * DAY
 
 
+def _until(now: float, days: float | None) -> float | None:
+    return None if days is None else now - days * DAY
+
+
 def retentions(
     settings: Settings,
     store: TaskStore,
+    spool: Spool,
     *,
     on_pruned: OnPruned,
     files: Recurring,
@@ -221,6 +229,6 @@ def retentions(
     rows: Recurring,
 ) -> list[tuple[str, Callable[[], float]]]:
     """The turns of a node with these settings, by the name of their thread."""
-    of_files = FileRetention(settings, on_pruned=on_pruned, trouble=files)
+    of_files = FileRetention(settings, spool, on_pruned=on_pruned, trouble=files)
     of_store = StoreRetention(store, settings.keep_tasks, on_pruned=on_pruned, tables=tables, rows=rows)
     return [("chong-retention", of_files.turn), ("chong-pruning", of_store.turn)]

@@ -12,6 +12,8 @@ from chong.worker.wire import SO_PEEK_OFF
 
 KEEP = -1
 """A frame that is never popped: it stays until the run's end is stored."""
+SPOOLING = -2
+"""One with a state that is on its way to the node's disk."""
 
 
 class RunChannel:
@@ -29,6 +31,7 @@ class RunChannel:
         # Shared by all copies of the socket: what a former term had peeked at is seen again.
         self._socket.setsockopt(socket.SOL_SOCKET, SO_PEEK_OFF, 0)
         self._unpopped: deque[int] = deque()
+        self._stored = 0
         self.last_number = 0
         self.has_ended = False
         """Nothing of the run is left."""
@@ -70,9 +73,15 @@ class RunChannel:
 
     def pop_stored(self, version: int) -> None:
         """Take frames out of the socket as far as what they say is stored."""
-        while self._unpopped and self._unpopped[0] != KEEP and self._unpopped[0] <= version:
+        self._stored = max(self._stored, version)
+        while self._unpopped and 0 <= self._unpopped[0] <= self._stored:
             self._unpopped.popleft()
             receive(self._socket)
+
+    def pop_spooled(self) -> None:
+        """The oldest of the states on their way to the disk is there, or will never be."""
+        self._unpopped[self._unpopped.index(SPOOLING)] = 0
+        self.pop_stored(0)
 
     def send(self, data: bytes) -> bool:
         """Send a frame without ever waiting; False when the worker's end is full or gone."""

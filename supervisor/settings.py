@@ -18,8 +18,8 @@ from chong.worker.whereabouts import default_node, default_runtime_dir, default_
 class Settings:
     """What each field means, and its bounds, stand in the table of keys; ConfigurationError for a value outside.
 
-    Lengths of time are in seconds, `keep_logs`, `keep_tasks` and `keep_spool` in days. None means no limit, for ever,
-    or the default that the property of the same name derives.
+    Lengths of time are in seconds; those of `keep_logs`, `keep_tasks`, `keep_spool` and `keep_submissions` in days.
+    None means no limit, for ever, or the default that the property of the same name derives.
 
     worker_open_files: the soft limit of open files for workers, None for this process's own.
     only_one_task: whether it is there for one task alone: no definition with `every` is fired, no alert raised.
@@ -46,6 +46,7 @@ class Settings:
     keep_logs_gib: float | None = DEFAULTS["keep_logs_gib"]
     keep_tasks: float | None = DEFAULTS["keep_tasks"]
     keep_spool: float | None = DEFAULTS["keep_spool"]
+    keep_submissions: float | None = DEFAULTS["keep_submissions"]
     alert_command: str | None = DEFAULTS["alert_command"]
     alert_seconds: float = DEFAULTS["alert_seconds"]
     orphan_after: float = DEFAULTS["orphan_after"]

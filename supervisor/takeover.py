@@ -11,14 +11,15 @@ from chong.store.model import Failure, FailureKind, TaskSnapshot
 from chong.store.states import Status
 from chong.supervisor import events as e
 from chong.supervisor.frames import interpret, state_of, time_of
+from chong.supervisor.inventory import Inventory
 from chong.supervisor.leftovers import Leftovers
 from chong.supervisor.memo import options_of
 from chong.supervisor.node import Node
 from chong.supervisor.paths import Paths
 from chong.supervisor.reconcile import Judge
-from chong.supervisor.recover import Inventory, Scene
 from chong.supervisor.recurring import Recurring
 from chong.supervisor.remains import Remains, read_remains
+from chong.supervisor.scene import Scene
 from chong.supervisor.task_state import Phase, TaskState
 from chong.supervisor.verdict import ORPHANED, ProcessEnd
 from chong.worker.wire import ProtocolError, Up, decode_up
@@ -41,6 +42,7 @@ class Takeover:
 
     def carry_out(self, inventory: Inventory, node: Node) -> None:
         """Take everything in, in the main loop's thread: runs first, so that their frames are read at once."""
+        node.replayed(inventory.replayed, inventory.refused)
         for task, used in inventory.running:
             self._go_on(node, task, used)
         for run in inventory.stored_runs:

@@ -22,6 +22,7 @@ from chong.supervisor.queue import Place, TurnQueue
 from chong.supervisor.recurring import Recurring
 from chong.supervisor.retry import retry_left
 from chong.supervisor.spool import Spool
+from chong.supervisor.spool_file import SpoolError
 from chong.supervisor.task_state import Phase, TaskState
 from chong.worker.wire import encode_down
 
@@ -45,9 +46,7 @@ class Tasks:
         self._handover = Handover(paths, spool, log)
         self._log = log
         # On a full disk each of them comes with every task, or with every checkpoint.
-        self._marking = Recurring(log, "stored_not_marked", "stored_marked", grave=True, concerns_many=True)
         self._keeping = Recurring(log, "state_not_kept", "state_kept", grave=True, concerns_many=True)
-        self._dropping = Recurring(log, "spool_not_dropped", "spool_dropped", grave=True, concerns_many=True)
         self._sending = Recurring(log, "go_not_sent", "go_sent", grave=True, concerns_many=True)
         self._states: dict[str, TaskState] = {}
         self._timers: dict[tuple[str, e.TimerName], Timer] = {}
@@ -122,37 +121,27 @@ class Tasks:
         if state is None:
             return
         if state.stored_version == 0:
-            self.mark_stored(task_id)
+            self._spool.mark_stored(task_id)
         self.processes.pop_stored(state.task.run, version)
         state = self.feed(task_id, e.Stored(version), f"{task_id}.stored.{version}")
         if state is None or state.phase is Phase.IDLE:
             self.unlease(task_id)
 
-    def mark_stored(self, task_id: str) -> None:
-        """Say on this node's disk that the store has the task."""
-        try:
-            self._spool.mark_stored(task_id)
-        except OSError as error:
-            self._marking.again(error, task=task_id)
-        else:
-            self._marking.end()
+    def keep_state(self, task_id: str, text: str, then: Callable[[], None] = lambda: None) -> None:
+        """`then` is called when it is on the disk, or will never be there."""
 
-    def keep_state(self, task_id: str, text: str) -> None:
-        try:
-            self._spool.keep_state(task_id, text)
-        except OSError as error:  # a full disk costs the newest state, never the node
-            self._keeping.again(error, task=task_id)
-        else:
-            self._keeping.end()
+        def kept(error: SpoolError | None) -> None:
+            if error is not None:  # a full disk costs the newest state, never the node
+                self._keeping.again(error, task=task_id)
+            else:
+                self._keeping.end()
+            then()
+
+        self._spool.keep_state(task_id, text, kept)
 
     def drop_files(self, task: TaskSnapshot) -> None:
         """What this node keeps of a task that is over; what stays now goes when the next term finds it."""
-        try:
-            self._spool.drop(task.id, task.attempt)
-        except OSError as error:
-            self._dropping.again(error, task=task.id)
-        else:
-            self._dropping.end()
+        self._spool.drop(task.id, task.attempt)
 
     # --- effects -------------------------------------------------------------------------------------------
 
@@ -225,7 +214,10 @@ class Tasks:
             gone = Failure(FailureKind.PROTOCOL, "params_gone", f"the parameters cannot be handed over: {error}"[:500])
             self._later(state, e.FailureArrived(gone), "params_gone")
             return
-        except OSError as error:  # of the node, not of the task: it was not told to go, and starts another time
+        except (
+            OSError,
+            SpoolError,
+        ) as error:  # of the node, not of the task: it was not told to go, and starts another time
             self._sending.again(error, task=state.task.id)
             self._later(state, e.GoNotSent(), "not_sent")
             return

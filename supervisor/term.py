@@ -22,15 +22,17 @@ from chong.supervisor.containment import contain
 from chong.supervisor.control import Control
 from chong.supervisor.forkservers import remove_dead
 from chong.supervisor.identity import check_identity, pin_identity
+from chong.supervisor.inventory import Inventory
 from chong.supervisor.lockfile import NodeLock
 from chong.supervisor.loop import Loop
 from chong.supervisor.mainthread import MainThread
 from chong.supervisor.operations import Operations
 from chong.supervisor.parts import Parts
 from chong.supervisor.reconcile import Judge
-from chong.supervisor.recover import Inventory, Scene, find
+from chong.supervisor.recover import compared, find
 from chong.supervisor.recurring import Recurring
 from chong.supervisor.registration import Registration
+from chong.supervisor.scene import Scene
 from chong.supervisor.settings import Settings
 from chong.supervisor.silent import SilentForkservers
 from chong.supervisor.takeover import Takeover
@@ -97,11 +99,13 @@ class Term:
         self._last.callback(self._unlock)
         self._last.callback(self._unpin)
         self._last.callback(self.loop.close)
+        self._close_in_time(self._parts.spool.close)
         self._close_in_time(self._parts.courier.close)
         try:
             self._lock = NodeLock(paths.lock, self._settings.node)
             self._has_pinned = check_identity(paths.identity, self._settings.node) is None
             self._node_id = pin_identity(paths.identity, self._settings.node).node_id
+            self._open_spool()
             self._parts.gatekeeper.begin()
             self._contain()
             self._last.callback(self.tickers.bounds.look)  # what ended with the node was not looked at since
@@ -131,6 +135,11 @@ class Term:
             self._has_failed = True
             self._end()
             raise
+
+    def _open_spool(self) -> None:
+        self._parts.spool.open(self.name)
+        if (damaged := self._parts.spool.damaged) is not None:
+            self._log.error("spool_unreadable", kept=damaged, advice="what could be read of it was taken over")
 
     def _unpin(self) -> None:
         """A first start that fails leaves no name behind: its cure may be another one.
@@ -198,6 +207,7 @@ class Term:
     def _contact(self, scene: Scene) -> None:
         """In the store's thread: the term's first contact; tried until it succeeds."""
         try:
+            scene = compared(self._store, scene)
             inventory = find(self._store, scene, self._registration.know)
         except RightsMissing as error:  # never given, as far as this term knows: nobody would see that it waits
             self.loop.call(partial(self._meet, ConfigurationError(str(error))))
@@ -219,6 +229,13 @@ class Term:
         self._waiting.end()
         self.node.adopt_buckets(inventory.num_buckets)
         self._parts.shared_holds.take(inventory.holds)
+        self._parts.spool.meet_store(self.name)
+        if scene.is_behind:
+            self._log.error(
+                "spool_behind",
+                path=str(self._settings.paths.spool),
+                advice="this state directory was restored or copied; what the store does not know is not run by itself",
+            )
         self._takeover.carry_out(inventory, self.node)
         self._parts.processes.generations.replace_old()
         self._registration.begin(inventory.declared)

@@ -24,6 +24,7 @@ from chong.supervisor.retention import retentions
 from chong.supervisor.sampler import EVERY_SECONDS, Sampler
 from chong.supervisor.settings import Settings
 from chong.supervisor.shared_holds import SharedHolds
+from chong.supervisor.spool import Spool
 from chong.supervisor.tasks import Tasks
 from chong.supervisor.ticker import Ticker
 
@@ -48,6 +49,7 @@ class Tickers:
         loop: Loop,
         node: Node,
         tasks: Tasks,
+        spool: Spool,
         processes: Processes,
         shared_holds: SharedHolds,
         hook: AlertHook,
@@ -55,6 +57,7 @@ class Tickers:
     ) -> None:
         self._settings = settings
         self._store = store
+        self._spool = spool
         self._term = term
         self._loop = loop
         self._node = node
@@ -147,6 +150,7 @@ class Tickers:
         return retentions(
             self._settings,
             self._store,
+            self._spool,
             on_pruned=lambda gone: self._loop.call(partial(log.info, "pruned", **gone)),
             files=Recurring(log, "files_not_pruned", "files_pruned"),
             tables=Recurring(log, "tables_not_kept_up", "tables_kept_up"),

@@ -1,7 +1,10 @@
 """An attempt that was stored and never forked: no user code ran, so it is not lost, and it runs."""
 
+import contextlib
+import json
 import os
 import signal
+import sqlite3
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -11,9 +14,8 @@ import pytest
 from node_bench import S, Supervised, wait_until
 
 from chong.store.model import LeaseGrant, TaskSnapshot, Transition
-from chong.supervisor.accepted import Accepted
 from chong.supervisor.claim import claim_id
-from chong.supervisor.submission import Submission
+from chong.supervisor.submission import Submission, to_json
 
 KILLER = Path(__file__).with_name("killed_in_store.py")
 
@@ -22,7 +24,9 @@ def leave_claimed(node: Supervised, generation: int) -> str:
     """What a supervisor leaves that was killed between storing an attempt and asking for its worker."""
     term = node.store.terms("node-a")[0].term
     submission = Submission(name="noop")
-    Accepted(node.paths.accepted).keep(submission)
+    content = json.dumps(to_json(submission))
+    with contextlib.closing(sqlite3.connect(node.paths.spool, timeout=20, isolation_level=None)) as spool:
+        spool.execute("INSERT INTO submissions (id, content, accepted_at) VALUES (?, ?, 1)", (submission.id, content))
     now = datetime.now(UTC)
     queued = TaskSnapshot(
         id=submission.id, name="noop", status=S.QUEUED, version=1, node="node-a",

@@ -7,6 +7,7 @@ import os
 import resource
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -137,8 +138,8 @@ class Bench:
         return task_id
 
     def task(self, task_id: str) -> TaskSnapshot:
-        found = self.store.get(task_id)
-        assert found is not None, f"no task {task_id}"
+        """As soon as the store has it: a submission is answered before that where the store is slow."""
+        found: TaskSnapshot = wait_until(lambda: self.store.get(task_id), f"task {task_id}")
         return found
 
     def wait_for(self, task_id: str, *statuses: Status, limit: float = LIMIT) -> TaskSnapshot:
@@ -160,6 +161,12 @@ class Bench:
     def ends_of(self, ids: Iterable[str], limit: float = LIMIT) -> list[TaskSnapshot]:
         end = time.monotonic() + limit
         return [self.end_of(task_id, max(0.1, end - time.monotonic())) for task_id in ids]
+
+    def spooled(self, table: str) -> dict[str, dict[str, Any]]:
+        """The rows of the node's spool by id, in their order, as they are on the disk."""
+        with contextlib.closing(sqlite3.connect(f"file:{self.paths.spool}?mode=ro", uri=True)) as spool:
+            spool.row_factory = sqlite3.Row
+            return {row["id"]: dict(row) for row in spool.execute(f"SELECT * FROM {table} ORDER BY rowid")}
 
     def trail(self, task_id: str) -> list[Status]:
         return [transition.target for transition in self.store.history(task_id)]

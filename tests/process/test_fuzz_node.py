@@ -2,7 +2,6 @@
 
 import base64
 import json
-import os
 import resource
 import socket
 import time
@@ -203,7 +202,7 @@ def test_after_all_that_nothing_is_left(shared):
     assert is_well(shared)
     wait_until(lambda: shared.controller.running == 0, "no run")
     wait_until(lambda: list(shared.paths.runs.iterdir()) == [], "no files of runs")
-    assert os.listdir(shared.paths.checkpoints) == []  # noqa: PTH208
+    wait_until(lambda: shared.spooled("states") == {}, "no states")
 
 
 def test_a_fault_behind_a_request_ends_nothing(node: InProcess, monkeypatch: pytest.MonkeyPatch):

@@ -1,49 +1,42 @@
-"""Files of a node that cannot be read cost what they held, never the node."""
+"""What lies in a node's spool and cannot be read costs what it held, never the node."""
 
+import contextlib
+import sqlite3
 from itertools import pairwise
 
 import pytest
 from node_bench import InProcess, S, seconds, wait_until
 
-from chong.store.specimens import task_id
-
 DEEP = "[" * 100_000
 
 
-def test_a_node_starts_beside_submissions_that_cannot_be_read(bench: InProcess):
-    """Each is set aside, what cannot be renamed stays where it is, and the rest is taken over."""
-    accepted = bench.paths.accepted
-    accepted.mkdir(parents=True, mode=0o700)
-    bench.state.chmod(0o700)
-    (accepted / f"{task_id(1)}.json").mkdir()
-    (accepted / f"{task_id(2)}.json").write_text(DEEP)
-    (accepted / f"{task_id(3)}.json").write_text("{")
-    (accepted / f"{task_id(3)}.json.unreadable").mkdir()
-    (accepted / f".{task_id(4)}.json.new").mkdir()
-    node = bench.start()
-    assert node.run("noop").status is S.SUCCEEDED
-    left = {path.name for path in accepted.iterdir()}
-    assert {f"{task_id(1)}.json.unreadable", f"{task_id(2)}.json.unreadable", f"{task_id(3)}.json"} <= left
+def spoil(node: InProcess, table: str, task_id: str, content: str | None) -> None:
+    """By another hand, while the node runs; without content the row goes."""
+    statement = f"DELETE FROM {table}" if content is None else f"UPDATE {table} SET content = :content"
+    with contextlib.closing(sqlite3.connect(node.paths.spool, timeout=20, isolation_level=None)) as spool:
+        changed = spool.execute(f"{statement} WHERE id = :id", {"id": task_id, "content": content}).rowcount
+    assert changed == 1
 
 
 def fill(node: InProcess) -> str:
     return node.submit("until", path=str(node.root / "open"))
 
 
-@pytest.mark.parametrize("content", ["{", DEEP, '"\\ud800"', "NaN", None])
+@pytest.mark.parametrize("content", ["{", DEEP, '"\\ud800"', "NaN"])
 def test_an_attempt_whose_state_cannot_be_read_begins_without_one(bench: InProcess, content):
     """The state is set aside, and the task is no worse off than at its first attempt."""
     node = bench.start(max_parallel=1)
     task = node.submit("stateful", size=10)
     node.wait_for(fill(node), S.RUNNING)  # it has the one slot from the first failure on
     node.wait_for(task, S.RETRYING)
-    kept = node.paths.checkpoints / f"{task}.json"
-    kept.unlink()
-    kept.mkdir() if content is None else kept.write_text(content)
+    wait_until(lambda: task in node.spooled("states"), "the state on the disk")
+    spoil(node, "states", task, content)
     (node.root / "open").touch()
     ended = node.end_of(task)
     assert (ended.failure.kind, ended.failure.cause, ended.attempt) == ("exception", "ValueError", 2)
-    assert kept.with_name(f"{kept.name}.unreadable").exists()
+    wait_until(
+        lambda: [row["content"] for row in node.spooled("unreadable").values()] == [content], "its being set aside"
+    )
 
 
 def test_a_start_that_cannot_be_handed_over_waits_longer_each_time(bench: InProcess):
@@ -62,15 +55,14 @@ def test_a_start_that_cannot_be_handed_over_waits_longer_each_time(bench: InProc
     assert (ended.status, ended.attempts_used) == (S.SUCCEEDED, 1)
 
 
-def test_a_submission_that_cannot_be_read_any_more_fails_its_task_alone(bench: InProcess):
-    """And that it cannot be removed either ends nothing."""
+@pytest.mark.parametrize("content", ["{", DEEP, "[]", None])
+def test_a_submission_that_cannot_be_read_any_more_fails_its_task_alone(bench: InProcess, content):
+    """Whatever has become of it, or when it is gone."""
     node = bench.start(max_parallel=1)
     blocking = fill(node)
     node.wait_for(blocking, S.RUNNING)
     task = node.submit("noop")
-    kept = node.paths.accepted / f"{task}.json"
-    kept.unlink()
-    kept.mkdir()
+    spoil(node, "submissions", task, content)
     (node.root / "open").touch()
     ended = node.end_of(task)
     assert (ended.failure.kind, ended.failure.cause) == ("protocol", "params_gone")

@@ -51,7 +51,7 @@ def test_parameters_arrive_whole(shared: InProcess, size):
     text = "ä" * (size // 2)
     task = shared.run("echo", text=text)
     assert task.outcome["length"] == len(text)
-    wait_until(lambda: not list(shared.paths.accepted.glob(f"*{task.id}*")), "the end of its file")
+    wait_until(lambda: shared.spooled("submissions")[task.id]["ended_at"], "its end in the spool")
 
 
 @pytest.mark.parametrize("size", [10, 250 * 1024])
@@ -59,7 +59,7 @@ def test_a_checkpoints_state_reaches_the_next_attempt(shared: InProcess, size):
     """As `ctx.last_checkpoint`; afterwards nothing of it is left."""
     task = shared.run("stateful", size=size)
     assert task.outcome == {"page": 7, "length": size, "attempt": 2}
-    wait_until(lambda: not list(shared.paths.checkpoints.glob(f"*{task.id}*")), "end of the kept state")
+    wait_until(lambda: task.id not in shared.spooled("states"), "end of the kept state")
 
 
 @pytest.mark.parametrize("size", [10, 200 * 1024])

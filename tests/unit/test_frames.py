@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from chong.store.model import Failure, FailureKind, Progress
 from chong.store.specimens import queued, start_of
 from chong.supervisor import events as e
-from chong.supervisor.checkpoints import Checkpoints
 from chong.supervisor.frames import CAUSE_LIMIT, interpret, state_of, time_of
 from chong.supervisor.go import go_frame
 from chong.supervisor.task_state import TaskState
@@ -224,7 +223,7 @@ class TestJunk:
         """It fails its run, not the supervisor that writes it down."""
         sent = decode_up(f'{{"kind":"checkpoint","n":1,"at":0,"state":{text}}}'.encode())
         with pytest.raises(ProtocolError):
-            Checkpoints(tmp_path).keep("task", state_of(sent, tmp_path))
+            state_of(sent, tmp_path)
 
     @pytest.mark.parametrize("text", [r'"\ud800"', "NaN", "[Infinity]", r'"\u0000"'])
     def test_a_result_that_no_store_takes_is_a_protocol_error(self, tmp_path, text):

@@ -31,9 +31,9 @@ from chong.store.states import Status
 from chong.supervisor.leftovers import Leftovers
 from chong.supervisor.paths import Paths
 from chong.supervisor.reconcile import Judge
-from chong.supervisor.recover import Scene
 from chong.supervisor.recurring import Recurring
 from chong.supervisor.row_faults import RowFaults
+from chong.supervisor.scene import Scene
 
 SHORT = timedelta(milliseconds=20)
 

@@ -6,13 +6,9 @@ from pathlib import Path
 import pytest
 
 from chong.store.errors import ConfigurationError
-from chong.supervisor.checkpoints import Checkpoints, Unreadable
 from chong.supervisor.files import read_json, write_json, write_text
 from chong.supervisor.identity import Identity, pin_identity, read_identity
 from chong.supervisor.lockfile import NodeLock
-from chong.supervisor.paths import Paths
-from chong.supervisor.spool import Spool
-from chong.supervisor.submission import Submission
 
 
 def open_descriptors():
@@ -115,45 +111,3 @@ class TestFiles:
         """In any script."""
         write_json(tmp_path / "f", {"名": [1, None]})
         assert read_json(tmp_path / "f") == {"名": [1, None]}
-
-
-class TestCheckpoints:
-    def test_the_newest_state_is_given_back(self, tmp_path):
-        """Also to the next term."""
-        for text in ("[1]", "[2]"):
-            Checkpoints(tmp_path).keep("task", text)
-        assert Checkpoints(tmp_path).last("task") == [2]
-
-    def test_a_task_that_reported_none_has_none(self, tmp_path):
-        """Nor one whose state was dropped."""
-        checkpoints = Checkpoints(tmp_path)
-        checkpoints.keep("task", "1")
-        checkpoints.drop("task")
-        checkpoints.drop("task")
-        assert [checkpoints.last("task"), Checkpoints(tmp_path).last("other")] == [None, None]
-
-    @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, '"\\ud800"', "[" * 200 + "]" * 200])
-    def test_a_state_that_cannot_be_read_is_told_of_once(self, tmp_path, text):
-        """And set aside: the attempt after it finds none."""
-        checkpoints = Checkpoints(tmp_path)
-        checkpoints.keep("task", "1")
-        (tmp_path / "task.json").write_text(text)
-        with pytest.raises(Unreadable) as found:
-            checkpoints.last("task")
-        assert (found.value.path.read_text(), checkpoints.last("task")) == (text, None)
-
-
-class TestSpool:
-    def test_nothing_of_a_task_that_is_over_stays(self, tmp_path):
-        """Neither its parameters, nor its state, nor what its runs have left."""
-        paths = Paths(tmp_path, tmp_path / "run")
-        spool = Spool(paths)
-        submission = Submission(name="n")
-        spool.keep(submission)
-        spool.keep_state(submission.id, "[1]")
-        left = paths.run_dir(f"{submission.id}.2")
-        left.mkdir(parents=True)
-        (left / "remains.json").write_text("{}")
-        spool.drop(submission.id, 2)
-        assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
-        assert not left.exists()

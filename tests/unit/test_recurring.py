@@ -1,5 +1,7 @@
 """Troubles that come with every task, checkpoint or look: in the log once, and when they are over."""
 
+import sqlite3
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -14,8 +16,9 @@ from chong.supervisor.paths import Paths
 from chong.supervisor.recurring import EVERY_SECONDS, Recurring
 from chong.supervisor.registration import Registration
 from chong.supervisor.shared_holds import SharedHolds
-from chong.supervisor.spool import Spool
+from chong.supervisor.spool_file import SpoolError
 from chong.supervisor.tasks import Tasks
+from chong.supervisor.troubles import Troubles
 
 LOOP = SimpleNamespace(call=lambda act: act(), later=lambda *_: None)
 COURIER = SimpleNamespace(do=lambda act: act())
@@ -53,12 +56,26 @@ def clock(monkeypatch):
     return now
 
 
+class Disk:
+    """A spool that takes nothing of `full` tasks, or of all of them."""
+
+    def __init__(self, *full: str, is_full: bool = False) -> None:
+        self.full = full
+        self.is_full = is_full
+
+    def keep_state(self, task_id: str, text: str, then) -> None:
+        is_full = self.is_full or task_id in self.full
+        then(SpoolError(Path("spool.db"), sqlite3.OperationalError("disk is full")) if is_full else None)
+
+
+def tasks_on(disk, tmp_path):
+    return Tasks(LOOP, Paths(tmp_path, tmp_path), None, None, disk, get_logger())
+
+
 def test_one_task_s_success_does_not_end_another_one_s_trouble(tmp_path, clock):
     """The disk takes the checkpoints of one of two tasks: it is over when none failed for a minute."""
-    paths = Paths(tmp_path, tmp_path)
-    tasks = Tasks(LOOP, paths, None, None, Spool(paths), get_logger())
+    tasks = tasks_on(Disk(task_id(2)), tmp_path)
     tasks.keep_state(task_id(1), "{}")
-    (paths.checkpoints / f"{task_id(2)}.json").mkdir()
     with capture_logs() as lines:
         for clock[0] in range(50):
             tasks.keep_state(task_id(2), "{}")
@@ -69,30 +86,26 @@ def test_one_task_s_success_does_not_end_another_one_s_trouble(tmp_path, clock):
 
 
 def test_a_disk_that_takes_no_checkpoints_is_told_once(tmp_path, clock):
-    """Not with each of them, of whichever task; the directory is gone until the end."""
-    paths = Paths(tmp_path, tmp_path)
-    tasks = Tasks(LOOP, paths, None, None, Spool(paths), get_logger())
-    paths.checkpoints.rmdir()
+    """Not with each of them, of whichever task."""
+    disk = Disk(is_full=True)
+    tasks = tasks_on(disk, tmp_path)
     with capture_logs() as lines:
         for number in range(5):
             tasks.keep_state(task_id(number), "{}")
-        paths.checkpoints.mkdir()
+        disk.is_full = False
         clock[0] += EVERY_SECONDS
         tasks.keep_state(task_id(1), "{}")
     assert told(lines) == [("state_not_kept", "error", 1), ("state_kept", "info", 5)]
 
 
-def test_a_disk_that_takes_no_notes_is_told_once(tmp_path, clock):
-    """As above, for the note that the store has a task."""
-    paths = Paths(tmp_path, tmp_path)
-    tasks = Tasks(LOOP, paths, None, None, Spool(paths), get_logger())
-    paths.accepted.rmdir()
+def test_a_disk_that_takes_no_notes_is_told_once(clock):
+    """As above, for what nobody waits for."""
+    troubles = Troubles(get_logger())
     with capture_logs() as lines:
-        for number in range(5):
-            tasks.mark_stored(task_id(number))
-        paths.accepted.mkdir()
+        for _ in range(5):
+            troubles.complain("stored_not_marked", OSError("full"))
         clock[0] += EVERY_SECONDS
-        tasks.mark_stored(task_id(1))
+        troubles.complain("stored_not_marked", None)
     assert told(lines) == [("stored_not_marked", "error", 1), ("stored_marked", "info", 5)]
 
 

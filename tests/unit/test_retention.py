@@ -4,6 +4,7 @@ import os
 import time
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from structlog import get_logger
@@ -55,6 +56,11 @@ class Place:
         self.errors: list[str] = []
         self.settings().make_directories()
         self.paths = self.settings().paths
+        self.spool = SimpleNamespace(open=set(), is_open=lambda task_id: task_id in self.spool.open, prune=self._prune)
+        self.until: list[tuple[float | None, float | None]] = []
+
+    def _prune(self, kept: float | None, unreadable: float | None) -> None:
+        self.until.append((kept, unreadable))
 
     def settings(self, **keep: float | None) -> Settings:
         return Settings(node="node-a", state_dir=self.root, **keep)
@@ -74,6 +80,7 @@ class Place:
     def turn(self, **keep: float | None) -> float:
         said = FileRetention(
             self.settings(**keep),
+            self.spool,
             on_pruned=self.pruned.append,
             trouble=Recurring(get_logger(), "files_not_pruned", "files_pruned"),
         )
@@ -127,7 +134,7 @@ def test_a_log_that_cannot_be_removed_keeps_no_other(place: Place):
     stuck.mkdir(parents=True)
     place.aged(stuck, 20)
     logs = [place.log(number, days=20) for number in range(2, 6)]
-    spoilt = place.file(place.paths.accepted / f"{task_id(9)}.json.unreadable", days=20)
+    spoilt = place.file(place.paths.state / "spool.db.123.unreadable", days=20)
     place.turn(keep_logs=10, keep_spool=10)
     assert ([log.exists() for log in logs], spoilt.exists(), stuck.exists()) == ([False] * 4, False, True)
     assert place.errors == ["files_not_pruned"]
@@ -143,10 +150,10 @@ def test_nothing_goes_and_nothing_is_said_while_all_is_in_bounds(place: Place):
 def test_the_log_of_an_open_task_never_goes(place: Place):
     """It proves that the task has run, without which a lost store would let it run again."""
     waiting = place.log(1, days=400)
-    place.paths.accepted_file(task_id(1)).write_text("{}")
+    place.spool.open.add(task_id(1))
     place.turn(keep_logs=1, keep_logs_gib=0)
     assert waiting.exists()
-    place.paths.accepted_file(task_id(1)).unlink()
+    place.spool.open.clear()
     place.turn(keep_logs=1, keep_logs_gib=0)
     assert not waiting.exists()
 
@@ -173,28 +180,31 @@ def test_other_files_in_the_directory_are_left_alone(place: Place):
     assert other.exists()
 
 
-def test_what_was_left_behind_in_the_spool_goes(place: Place):
-    """Files that were set aside, and those of runs that are over; not those of open tasks."""
-    set_aside = place.file(place.paths.accepted / f"{task_id(1)}.json.unreadable", days=31)
-    waiting = place.file(place.paths.accepted_file(task_id(2)), days=31)
-    kept = []
+def test_what_was_left_behind_goes(place: Place):
+    """A spool that was set aside, with what belongs to it, and files of runs that are over; not those of open tasks."""
+    aside = [place.file(place.paths.state / f"spool.db.123.unreadable{end}", days=31) for end in ("", "-wal")]
+    young = place.file(place.paths.state / "spool.db.456.unreadable", days=1)
+    used = place.file(place.paths.spool, days=31)
+    place.spool.open.add(task_id(2))
+    runs = []
     for number in (2, 3):
         run = place.paths.run_dir(f"{task_id(number)}.1")
         run.mkdir()
         place.file(run / "result.json", days=31)
-        kept += [place.aged(run, 31), place.file(place.paths.checkpoints / f"{task_id(number)}.json", days=31)]
-    young = place.file(place.paths.checkpoints / f"{task_id(4)}.json", days=1)
-    place.turn(keep_spool=30)
-    assert [path.exists() for path in (set_aside, waiting, young)] == [False, True, True]
-    assert [path.exists() for path in kept] == [True, True, False, False]
+        runs.append(place.aged(run, 31))
+    now = time.time()
+    place.turn(keep_spool=30, keep_submissions=7)
+    assert [path.exists() for path in (*aside, young, used, *runs)] == [False, False, True, True, True, False]
     assert place.pruned == [{"spool": 3}]
+    assert [now - until for until in place.until[0]] == pytest.approx([7 * DAY, 30 * DAY], abs=10)
 
 
 def test_none_keeps_for_ever(place: Place):
     """Whatever is years old."""
     log = place.log(1, days=4000)
-    left = place.file(place.paths.accepted / "x.json.unreadable", days=4000)
-    place.turn(keep_logs=None, keep_logs_gib=None, keep_spool=None)
+    left = place.file(place.paths.state / "spool.db.123.unreadable", days=4000)
+    place.turn(keep_logs=None, keep_logs_gib=None, keep_spool=None, keep_submissions=None)
+    assert place.until == [(None, None)]
     assert log.exists()
     assert left.exists()
 

@@ -28,10 +28,11 @@ from chong.store.sqlite import SqliteTaskStore
 from chong.store.states import Status
 from chong.supervisor.monitor import Monitor
 from chong.supervisor.paths import Paths
-from chong.supervisor.recover import Scene, find
+from chong.supervisor.recover import find
 from chong.supervisor.recurring import Recurring
 from chong.supervisor.retention import StoreRetention
 from chong.supervisor.row_faults import EVERY_SECONDS, MOST, RowFaults
+from chong.supervisor.scene import Scene
 
 
 def fault(number: int = 1, table: str = "holds") -> UnreadableRow:

@@ -129,10 +129,10 @@ class TestDirectories:
     def test_everything_has_a_place_of_its_own(self):
         """No two things of a node share a file."""
         paths = Paths(Path("/s"), Path("/r"))
-        named = [paths.identity, paths.lock, paths.default_store, paths.accepted, paths.checkpoints, paths.runs]
-        made = [paths.log_of("r.1"), paths.run_dir("r.1"), paths.accepted_file("r"), paths.generation_socket(1)]
+        named = [paths.identity, paths.lock, paths.default_store, paths.spool, paths.runs]
+        made = [paths.log_of("r.1"), paths.run_dir("r.1"), paths.generation_socket(1)]
         more = [paths.logs, paths.control, paths.generation_lock(1), paths.catalogue(1)]
-        assert len({*named, *made, *more}) == 14
+        assert len({*named, *made, *more}) == 12
 
     def test_the_directories_are_for_their_owner_alone(self, tmp_path):
         """Made, or mended."""
@@ -141,7 +141,7 @@ class TestDirectories:
         settings.make_directories()
         settings.make_directories()
         made = [tmp_path / "s", *(path for path in (tmp_path / "s").iterdir())]
-        assert ({0o700}, 6) == ({path.stat().st_mode & 0o777 for path in made}, len(made))
+        assert ({0o700}, 4) == ({path.stat().st_mode & 0o777 for path in made}, len(made))
 
     def test_a_file_in_the_way_is_refused(self, tmp_path):
         """In one line."""

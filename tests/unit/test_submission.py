@@ -1,9 +1,6 @@
 """A submission is within its bounds, or it is refused in one line that says what was expected."""
 
-import errno
 import json
-import os
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,7 +8,6 @@ from hypothesis import strategies as st
 
 from chong.store.errors import ConfigurationError
 from chong.store.specimens import task_id
-from chong.supervisor.accepted import Accepted
 from chong.supervisor.submission import Submission, from_json, to_json
 from chong.worker.options import KEY_LIMIT, NAME_LIMIT
 from chong.worker.result import PARAMS_LIMIT
@@ -128,90 +124,10 @@ class TestJson:
         assert submission == from_json(json.loads(json.dumps(to_json(submission))))
 
     @pytest.mark.parametrize("depth", [250, 400, 480])
-    def test_deep_parameters_are_kept_or_refused(self, tmp_path, depth):
+    def test_deep_parameters_are_taken_whole_or_refused(self, depth):
         """Never taken by one part and choked on by the next: that would end the main loop."""
         try:
             submission = from_json({"name": "n", "params": nested(depth)})
         except ConfigurationError:
             return
-        Accepted(tmp_path).keep(submission)
-
-
-class TestAccepted:
-    def test_what_was_kept_is_replayed_oldest_first(self, tmp_path):
-        """By the time in their ids."""
-        kept = [Submission(name="n", id=task_id(number), params={"n": number}) for number in (2, 1, 3)]
-        for submission in kept:
-            Accepted(tmp_path).keep(submission)
-        assert (sorted(kept, key=lambda submission: submission.id), []) == Accepted(tmp_path).replay()
-
-    def test_what_was_dropped_is_gone(self, tmp_path):
-        """Dropping it again does no harm."""
-        accepted = Accepted(tmp_path)
-        accepted.keep(Submission(name="n", id=task_id(1)))
-        accepted.drop(task_id(1))
-        accepted.drop(task_id(1))
-        assert accepted.replay() == ([], [])
-
-    def test_parameters_are_given_back(self, tmp_path):
-        """To whoever starts the task."""
-        accepted = Accepted(tmp_path)
-        accepted.keep(Submission(name="n", id=task_id(1), params={"since": "2026-03-01"}))
-        assert accepted.params(task_id(1)) == {"since": "2026-03-01"}
-
-    def test_a_draft_was_never_acknowledged(self, tmp_path):
-        """It goes."""
-        draft = tmp_path / f".{task_id(1)}.json.new"
-        draft.write_text('{"name"')
-        assert (*Accepted(tmp_path).replay(), draft.exists()) == ([], [], False)
-
-    @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"name": 1}', b"\xff\xfe\xfd", b"[" * 100_000])
-    def test_an_unreadable_file_is_set_aside(self, tmp_path, content):
-        """Under another name, never removed; the others are replayed."""
-        accepted = Accepted(tmp_path)
-        accepted.keep(good := Submission(name="n", id=task_id(2)))
-        (tmp_path / f"{task_id(1)}.json").write_bytes(content)
-        aside = tmp_path / f"{task_id(1)}.json.unreadable"
-        assert ([good], [aside]) == accepted.replay()
-        assert (content, ([good], [])) == (aside.read_bytes(), accepted.replay())
-
-    def test_what_cannot_even_be_renamed_stays(self, tmp_path):
-        """It is told of at every start, and keeps nobody else from going on."""
-        accepted = Accepted(tmp_path)
-        accepted.keep(good := Submission(name="n", id=task_id(2)))
-        bad = tmp_path / f"{task_id(1)}.json"
-        bad.write_bytes(b"{")
-        bad.with_name(f"{bad.name}.unreadable").mkdir()
-        for _ in range(2):
-            assert ([good], [bad]) == accepted.replay()
-
-    @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
-    def test_a_file_that_the_system_refuses_is_set_aside(self, tmp_path, monkeypatch, number):
-        """As one with junk in it."""
-        accepted = self.refusing(tmp_path, monkeypatch, number)
-        assert ([], [tmp_path / f"{task_id(1)}.json.unreadable"]) == accepted.replay()
-
-    @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM])
-    def test_without_descriptors_nothing_is_set_aside(self, tmp_path, monkeypatch, number):
-        """Every file would be, and the next term would take all that was accepted for gone."""
-        accepted = self.refusing(tmp_path, monkeypatch, number)
-        with pytest.raises(OSError):
-            accepted.replay()
-        assert (tmp_path / f"{task_id(1)}.json").exists()
-
-    def refusing(self, tmp_path, monkeypatch, number):
-        """One submission, whose file the system does not let anybody read."""
-        accepted = Accepted(tmp_path)
-        accepted.keep(Submission(name="n", id=task_id(1)))
-
-        def refuse(*_: object, **__: object) -> str:
-            raise OSError(number, os.strerror(number))
-
-        monkeypatch.setattr(Path, "read_text", refuse)
-        return accepted
-
-    def test_the_directory_is_for_its_owner_alone(self, tmp_path):
-        """Parameters may be secret."""
-        Accepted(tmp_path / "accepted").keep(Submission(name="n", id=task_id(1)))
-        modes = [path.stat().st_mode & 0o777 for path in (tmp_path / "accepted", *(tmp_path / "accepted").iterdir())]
-        assert modes == [0o700, 0o600]
+        assert submission == from_json(json.loads(json.dumps(to_json(submission))))
