@@ -23,7 +23,7 @@ from chong.supervisor.outbox import Outbox
 from chong.supervisor.queue import TurnQueue
 from chong.supervisor.spool import Spool
 from chong.supervisor.submission import Submission, from_json
-from chong.supervisor.task_state import TaskState
+from chong.supervisor.task_state import TaskState, options_for
 from chong.supervisor.tasks import Tasks
 
 QUEUE_LIMIT = 10_000
@@ -116,7 +116,7 @@ class Intake:
             return
         definition = self.catalogue.tasks.get(state.task.name)
         if definition is not None:
-            self._tasks.put(replace(state, options=definition.options))
+            self._tasks.put(replace(state, options=options_for(state.task, definition.options)))
         self._tasks.enqueue(task_id)
 
     def stored(self, task_id: str) -> None:
@@ -158,6 +158,8 @@ class Intake:
             raise Refused("the node is going down and takes no new work")
         if len(self._queue) >= QUEUE_LIMIT:
             raise Refused(f"queue: expected fewer than {QUEUE_LIMIT} waiting tasks on this node")
+        if submission.due_at is not None and self._tasks.later >= QUEUE_LIMIT:
+            raise Refused(f"queue: expected fewer than {QUEUE_LIMIT} tasks that wait for their time on this node")
         self._outbox.make_room()
         if self.catalogue is None:
             raise AssertionError("submissions wait for the catalogue")
