@@ -2,12 +2,14 @@
 
 import functools
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import click
 
 from chong.cli import candidates
 from chong.cli.candidates import names, open_ids
+from chong.cli.due import due_of, read_due, read_whole
 from chong.cli.ending import one_line
 from chong.cli.filters import Filter, filtered
 from chong.cli.handing import hand_over
@@ -17,7 +19,8 @@ from chong.cli.option import issuer_option, json_option, reason_option, wait_opt
 from chong.cli.reach import reach
 from chong.cli.request import Request, carry_out, targets
 from chong.cli.screen import print_json, remark
-from chong.cli.values import read_params
+from chong.cli.times import utc_now
+from chong.cli.values import read_duration, read_params, reads
 from chong.cli.wait import wait_until
 from chong.store.contract import TaskStore
 from chong.store.errors import StoreUnavailable
@@ -35,26 +38,41 @@ from chong.supervisor.submission import Submission
 @click.option("-p", "assignments", metavar="NAME=VALUE", multiple=True, help="A parameter: JSON, else text.")
 @click.option("--params", metavar="JSON", help="All parameters as a JSON object; -p adds to it.")
 @click.option("--unique", metavar="KEY", help="Refuse while an unfinished task has the same unique key.")
+@click.option("--at", metavar="WHEN", callback=reads(read_due), help="Not before this ISO time; without zone local.")
+@click.option(
+    "--in", "wait_for", metavar="DURATION", callback=reads(read_duration), help="Not before so long from now."
+)
+@click.option("--priority", metavar="N", callback=reads(read_whole), help="In place of the definition's; higher first.")
+@click.option("--retries", metavar="N", callback=reads(read_whole), help="In place of the definition's.")
+@click.option(
+    "--run-timeout", metavar="DURATION", callback=reads(read_duration), help="In place of the definition's timeout."
+)
 @click.option("--wait", is_flag=True, help="Wait for the end; exit 0 only when it succeeded.")
 @json_option
 @click.pass_obj
 def submit(
     call: Invocation,
+    /,
     name: str,
     *,
     key: str | None,
     assignments: tuple[str, ...],
     params: str | None,
     unique: str | None,
+    at: datetime | None,
+    wait_for: float | None,
     wait: bool,
     as_json: bool,
+    **terms: Any,
 ) -> Exit:
     """Hand a task to this node's supervisor.
 
     Prints the id of the accepted task. Parameters go over the node's own socket and never leave it.
     """
     call.check_node()
-    submission = Submission(name=name, key=key, params=read_params(params, assignments), unique_key=unique)
+    given = read_params(params, assignments)
+    due = due_of(at, wait_for, utc_now())
+    submission = Submission(name=name, key=key, params=given, unique_key=unique, due_at=due, **terms)
     _check_ownership(call, always=wait)
     accepted = hand_over(call, submission)
     if wait:

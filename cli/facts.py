@@ -4,14 +4,15 @@ import itertools
 from collections.abc import Sequence
 from datetime import datetime
 
+from chong.cli.attempts import attempt_lines, attempts_of
 from chong.cli.ending import end_text
 from chong.cli.moments import latest, moments_of, moments_of_stop
 from chong.cli.render import block, json_text, sheet
-from chong.cli.standing import Standing, mark_of
+from chong.cli.standing import Standing, due_text, mark_of
 from chong.cli.taskrow import progress_text, ran_for
 from chong.cli.times import ago, span, stamp
 from chong.store.model import Command, Failure, TaskSnapshot, Transition
-from chong.store.states import Status
+from chong.store.states import WAITING, Status
 from chong.supervisor.verdict import OOM, signal_name
 
 Fact = tuple[str, str | None]
@@ -35,6 +36,8 @@ def fact_lines(
         (f"task {task.id}", _identity(task, standing, now)),
         ("state", _state(task, standing, trail[-1].reason if trail else None, now)),
         ("attempt", [*_attempt(task, now), ("timeout", _lateness(task, trail))]),
+        ("attempts", attempt_lines(attempts_of(trail), task)),
+        ("resolved", _resolved(standing)),
         ("stop", [] if task.stop is None else moments_of_stop(task.stop, is_over=task.status.is_final).facts()),
         *((command.action.value, moments_of(command, trail).facts()) for command in latest(commands, trail)),
         ("commands", [(command.action.value, _command(command, standing)) for command in commands]),
@@ -55,6 +58,7 @@ def _identity(task: TaskSnapshot, standing: Standing, now: datetime) -> list[Fac
         ("bucket", None if task.bucket is None else str(task.bucket)),
         ("node", _beside(task.node, standing.node_text(now))),
         ("priority", str(task.priority)),
+        ("run timeout", None if task.run_timeout is None else f"{span(task.run_timeout)}, said with its submission"),
         ("tags", ", ".join(sorted(task.tags)) or None),
         ("trigger", task.trigger),
         ("unique key", task.unique_key),
@@ -68,6 +72,7 @@ def _state(task: TaskSnapshot, standing: Standing, reason: str | None, now: date
         ("status", _beside(task.status.value, mark_of(task, standing, now))),
         ("end", end_text(task)),
         ("hold", standing.hold),
+        ("due", _beside(stamp(task.due_at), due_text(task, now)) if task.status in WAITING else None),
         ("reason", None if _tells_failure(task) else reason),
         ("since", ago(task.status_changed_at, now)),
         ("version", str(task.version)),
@@ -75,6 +80,13 @@ def _state(task: TaskSnapshot, standing: Standing, reason: str | None, now: date
         ("held by", task.lease_owner),
         ("lease until", _beside(stamp(task.lease_until), standing.lease_text(now))),
     ]
+
+
+def _resolved(standing: Standing) -> list[Fact]:
+    found = standing.resolved
+    if found is None:
+        return []
+    return [("as", found.verdict), ("by", found.by), ("at", stamp(found.at)), ("reason", found.reason)]
 
 
 def _beside(value: str | None, remark: str | None) -> str | None:

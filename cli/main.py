@@ -37,6 +37,7 @@ COMMANDS = {
     "prune": Entry("chong.cli.prune", "prune", "Remove tasks that ended long ago, with all that is kept of them."),
     "migrate": Entry("chong.cli.migrate", "migrate", "Make the store's tables, or bring them up to this version."),
     "reconcile": Entry("chong.cli.reconcile", "reconcile", "Call runs lost whose supervisor is dead."),
+    "resolve": Entry("chong.cli.resolve", "resolve", "Say what became of a lost task."),
     "drain": Entry("chong.cli.drain", "drain", "Let a node start nothing more; what runs there goes on."),
     "rebucket": Entry(
         "chong.cli.rebucket", "rebucket", "Change the number of buckets; without NUMBER show each change of it."

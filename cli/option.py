@@ -23,16 +23,25 @@ def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")(function)
 
 
-def issuer_option(function: Callable[..., Any]) -> Callable[..., Any]:
+def _who(name: str) -> Decorator:
     """`issued_by` is always somebody: whoever is named, else the user of this process."""
     return click.option(
-        "--as",
+        name,
         "issued_by",
         metavar="WHO",
         callback=_issuer,
         shell_complete=candidates.values(candidates.issuers),
-        help="Who asks; default USER@HOST.",
-    )(function)
+        help="Who says so; default USER@HOST." if name == "--by" else "Who asks; default USER@HOST.",
+    )
+
+
+def issuer_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    return _who("--as")(function)
+
+
+def resolver_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """As `issuer_option`, where --as says something else."""
+    return _who("--by")(function)
 
 
 def reason_option(use: str) -> Decorator:
@@ -57,11 +66,11 @@ def wait_options(use: str) -> Decorator:
     return add
 
 
-def _issuer(_: click.Context, __: click.Parameter, said: str | None) -> str:
+def _issuer(_: click.Context, option: click.Parameter, said: str | None) -> str:
     if said is None:
         return default_issuer()
     # An empty one is no wish for the default: mostly it is a variable of a script that is not set.
-    check_text("--as", said, NAME_LIMIT)
+    check_text(option.opts[0], said, NAME_LIMIT)
     return said
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from chong.cli.attempts import attempts_of
 from chong.cli.candidates import ids
 from chong.cli.definition import memory_limit_text
 from chong.cli.facts import fact_lines
@@ -17,7 +18,7 @@ from chong.cli.screen import print_json, print_lines, print_table, shows_colour
 from chong.cli.standing import standings
 from chong.cli.taskrow import task_json
 from chong.cli.times import utc_now
-from chong.cli.trail import COLUMNS, trail_json, trail_rows
+from chong.cli.trail import columns_of, trail_json, trail_rows
 from chong.store.contract import TaskStore
 from chong.store.model import Action, Command, TaskSnapshot, Transition
 from chong.store.view import as_json as view_of
@@ -31,7 +32,8 @@ def show(call: Invocation, part: str, *, as_json: bool) -> None:
     """Show one task with all that is known about it.
 
     Of its stop, its last pause or freeze, and the resume after it, it says when they were asked, delivered,
-    acknowledged and in effect; --json has that of each pause, freeze and resume.
+    acknowledged and in effect; --json has that of each pause, freeze and resume. Of several attempts it says how each
+    ended, how long it ran and what it used.
 
     ID may be the beginning or the end of the task's id. Times are UTC.
     """
@@ -43,7 +45,9 @@ def show(call: Invocation, part: str, *, as_json: bool) -> None:
         limit = _memory_limit(reached.store, task)
     if as_json:
         told = [_with_moments(command, trail) for command in commands]
-        return print_json({**task_json(task, standing), "commands": told, "hold": standing.hold})
+        attempts = [attempt.as_fields() for attempt in attempts_of(trail)]
+        facts = {"commands": told, "hold": standing.hold, "attempts": attempts}
+        return print_json({**task_json(task, standing), **facts})
     lines = fact_lines(task, commands, standing, trail, utc_now(), memory_limit=limit, colour=shows_colour())
     return print_lines(lines)
 
@@ -67,8 +71,8 @@ def _memory_limit(store: TaskStore, task: TaskSnapshot) -> str | None:
 def history(call: Invocation, part: str, *, as_json: bool) -> None:
     """Show the audit trail of one task.
 
-    The text form also has the notes, which change no state. Versions rise, and an adoption, which is a note, takes one
-    as well. Times are UTC.
+    Where a change ends an attempt, it says how. The text form also has the notes, which change no state. Versions rise,
+    and an adoption, which is a note, takes one as well. Times are UTC.
     """
     with reach(call) as reached:
         task = find_one(reached.store, part)
@@ -76,4 +80,5 @@ def history(call: Invocation, part: str, *, as_json: bool) -> None:
         notes = reached.store.notes(task.id)
     if as_json:
         return print_json(trail_json(transitions))
-    return print_table(COLUMNS, trail_rows(transitions, notes))
+    attempts = attempts_of(transitions)
+    return print_table(columns_of(attempts), trail_rows(transitions, notes, attempts))

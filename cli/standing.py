@@ -7,7 +7,8 @@ from datetime import datetime
 from chong.cli.times import span
 from chong.store.contract import TaskStore
 from chong.store.model import NodeRecord, TaskSnapshot
-from chong.store.states import WAITING
+from chong.store.resolution import Resolution
+from chong.store.states import WAITING, Status
 from chong.supervisor.flags import FROZEN, UNKILLABLE
 from chong.supervisor.shown_holds import ShownHolds
 
@@ -18,13 +19,14 @@ class Standing:
 
     `lease_until`: the end of the lease that is past, None while it is not. `node_state`: the node in one word, as
     `chong nodes` has it, and `forgotten` where that has it no more. `silent_since`: when the node was last seen, where
-    that is known. `hold`: why a waiting task does not start.
+    that is known. `hold`: why a waiting task does not start. `resolved`: what an operator has found out of a lost one.
     """
 
     lease_until: datetime | None = None
     node_state: str = "live"
     silent_since: datetime | None = None
     hold: str | None = None
+    resolved: Resolution | None = None
 
     @property
     def node_is_live(self) -> bool:
@@ -58,7 +60,14 @@ def standings(store: TaskStore, tasks: Sequence[TaskSnapshot]) -> list[Standing]
     holds = ShownHolds(store.catalogue(), store.holds().holds)
     leases = store.leases([task.id for task in tasks if task.status.is_run])
     past = {lease.task_id: lease.until for lease in leases if lease.is_past}
-    return [_standing(task, nodes.get(task.node), past.get(task.id), holds) for task in tasks]
+    lost = [task.id for task in tasks if task.status is Status.LOST]
+    resolved = store.resolutions(lost) if lost else {}
+    return [
+        _standing(task, nodes.get(task.node), past.get(task.id), holds)
+        if task.id not in resolved
+        else Standing(resolved=resolved[task.id])
+        for task in tasks
+    ]
 
 
 def _standing(
@@ -93,5 +102,14 @@ def mark_of(task: TaskSnapshot, standing: Standing, now: datetime) -> str | None
         standing.node_text(now),
         *(flag for flag in (UNKILLABLE, FROZEN) if flag in task.flags),
         "held" if standing.hold is not None else None,
+        None if standing.resolved is None else f"resolved: {standing.resolved.verdict}",
+        due_text(task, now),
     )
     return next((mark for mark in marks if mark is not None), None)
+
+
+def due_text(task: TaskSnapshot, now: datetime) -> str | None:
+    """How long a waiting task is not to start yet, where that is so."""
+    if task.due_at is None or task.status not in WAITING or task.due_at <= now:
+        return None
+    return f"due in {span(task.due_at - now)}"

@@ -76,7 +76,8 @@ def _standing_cell(task: TaskSnapshot, standing: Standing, now: datetime) -> Cel
     plain = status_cell(task.status)
     mark = mark_of(task, standing, now)
     is_trouble = standing.lease_is_past or not standing.node_is_live
-    return Cell(f"{plain.text} ({mark})", "bad" if is_trouble else plain.style) if mark else plain
+    style = "bad" if is_trouble else "dim" if standing.resolved is not None else plain.style
+    return Cell(f"{plain.text} ({mark})", style) if mark else plain
 
 
 def _usage_cells(task: TaskSnapshot) -> tuple[str, str]:
@@ -111,5 +112,9 @@ def progress_text(progress: Progress | None) -> str | None:
 
 def task_json(task: TaskSnapshot, standing: Standing) -> dict[str, Any]:
     """The snapshot, and whether it is still true: nobody changes it when its holder is gone."""
-    judged = {"lease_is_past": standing.lease_is_past, "node_is_live": standing.node_is_live}
+    judged = {
+        "lease_is_past": standing.lease_is_past,
+        "node_is_live": standing.node_is_live,
+        "resolved": view_of(standing.resolved),
+    }
     return {**view_of(task), **judged}

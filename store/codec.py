@@ -13,6 +13,7 @@ from chong.store.columns import (
     MOMENT_COLUMNS,
     TO_COLUMN,
     Times,
+    attempt_end_to_json,
     num_buckets_from_column,
     number_from_column,
     plain_from_column,
@@ -140,6 +141,7 @@ class Codec:
             transition.actor,
             transition.event_id,
             transition.reason,
+            None if transition.ended is None else attempt_end_to_json(transition.ended),
             stored_at,
         )
 

@@ -4,7 +4,7 @@ own form.
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from types import UnionType
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from chong.store.buckets import MAX_NUM_BUCKETS
 from chong.store.model import (
     Action,
+    AttemptEnd,
     Failure,
     FailureKind,
     Progress,
@@ -170,6 +171,35 @@ def plain_from_column(value: Any) -> Any:
     return text_from_column(value) if isinstance(value, str | bytes) else value
 
 
+_WHOLE_FACTS = ("attempt", "exit_code", "exit_signal", "max_rss_bytes")
+_WORD_FACTS = ("kind", "cause")
+
+
+def attempt_end_to_json(ended: AttemptEnd) -> str:
+    """TypeError or ValueError for what would not be read back."""
+    facts = asdict(ended)
+    _checked_facts(facts)
+    return to_json({name: value for name, value in facts.items() if value is not None})
+
+
+def _attempt_end_from_json(text: str) -> AttemptEnd:
+    """What a later version has added to it is left out."""
+    known = AttemptEnd.__dataclass_fields__
+    facts = {name: value for name, value in _object_from_json(text).items() if name in known}
+    _checked_facts(facts)
+    return AttemptEnd(**facts)
+
+
+def _checked_facts(facts: dict[str, Any]) -> None:
+    number_from_column(facts["attempt"])
+    for name in _WHOLE_FACTS:
+        _check(_quantity(facts.get(name)), int)
+    for name in _WORD_FACTS:
+        _check(facts.get(name), str)
+    _check(facts.get("forced"), bool)
+    _quantity(facts.get("cpu_seconds"))
+
+
 _MOMENTS = ("asked_at", "delivered_at", "acknowledged_at", "effective_at")
 
 
@@ -215,6 +245,7 @@ MOMENT_COLUMNS = (
     "stored_at",
     "created_at",
     "status_changed_at",
+    "due_at",
     "started_at",
     "ended_at",
     "issued_at",
@@ -267,6 +298,8 @@ FROM_COLUMN: dict[str, Callable[[Any], Any]] = {
     "stop": _stop_from_json,
     "progress": _progress_from_json,
     "usage": _usage_from_json,
+    "ended": _attempt_end_from_json,
+    "run_timeout": _known_quantity,
     "limits": _limits_from_json,
     "options": _object_from_json,
     **dict.fromkeys(NUMBER_COLUMNS, number_from_column),
@@ -291,6 +324,8 @@ EXPECTED: dict[Callable[[Any], Any], str] = {
     _stop_from_json: "a JSON object with who, why, when it was asked, and three later times in microseconds",
     _progress_from_json: "a JSON list of two numbers of 64 bits and a message",
     _usage_from_json: "a JSON list of the seconds of CPU and two sizes, numbers of 64 bits",
+    _attempt_end_from_json: "a JSON object of an attempt's number, exit, failure and use, as far as these are known",
+    _known_quantity: "a number of 64 bits",
     _limits_from_json: "a JSON object of whole numbers",
     _object_from_json: "a JSON object",
     json.loads: "JSON",

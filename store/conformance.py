@@ -8,6 +8,7 @@ class TestMyStore(StoreContract):
 """
 
 from chong.store.conformance_alerts import AlertRules, SurveyRules
+from chong.store.conformance_attempts import AttemptRules
 from chong.store.conformance_batches import BatchRules
 from chong.store.conformance_commands import CommandRules
 from chong.store.conformance_holds import ForgetRules, HoldRules
@@ -22,6 +23,7 @@ from chong.store.conformance_saves import SaveRules
 
 class StoreContract(
     SaveRules,
+    AttemptRules,
     BatchRules,
     LeaseRules,
     OwnerRules,

@@ -67,6 +67,17 @@ class SurveyRules(Rules):
         assert (waiting.tasks, waiting.still, waiting.since, waiting.task_id) == (2, 1, START, task_id(1))
         assert (running.node, running.status, running.since) == ("node-b", Status.STARTING, clock.now)
 
+    def test_what_waits_for_its_time_stands_still_from_then_on(self, store: TaskStore, clock: SetClock) -> None:
+        """However long ago it was submitted; and till then it counts as no wait of its bucket."""
+        due = START + timedelta(hours=1)
+        stored_queued(store, 1, bucket=2, due_at=due)
+        clock.advance(3000)
+        (work,), (load,) = store.survey(still=STILL).work, store.bucket_loads()
+        assert (work.tasks, work.still, load.queued, load.oldest_wait) == (1, 0, 1, timedelta(0))
+        clock.advance(600 + 601)
+        (work,), (load,) = store.survey(still=STILL).work, store.bucket_loads()
+        assert (work.still, work.since, load.oldest_wait) == (1, due, clock.now - due)
+
     def test_commands_that_nobody_holds_are_counted_by_node(self, store: TaskStore, clock: SetClock) -> None:
         """A claim that ran out holds nothing, an ended one waits for nobody."""
         run = stored_run(store)

@@ -59,6 +59,8 @@ def full_task() -> TaskSnapshot:
         trigger="schedule",
         unique_key="once",
         group_id="group",
+        run_timeout=90.5,
+        due_at=START + timedelta(hours=1, microseconds=1),
         started_at=START + timedelta(seconds=1),
         ended_at=START + timedelta(microseconds=1),
         failure=Failure(FailureKind.TIMEOUT, "Zeit", "über\nzwei Zeilen", "trace"),
@@ -340,4 +342,5 @@ IDENTITY = (
     "trigger",
     "unique_key",
     "group_id",
+    "run_timeout",
 )

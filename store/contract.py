@@ -50,6 +50,7 @@ from chong.store.model import (
 )
 from chong.store.query import TaskQuery
 from chong.store.rebucketing import Progress, Rebucketing
+from chong.store.resolution import Resolution
 from chong.store.states import Status
 from chong.store.survey import Survey
 
@@ -158,6 +159,10 @@ class TaskStore(ABC):
 
     @abstractmethod
     def notes(self, task_id: str) -> list[Note]: ...
+
+    @abstractmethod
+    def resolutions(self, ids: Iterable[str]) -> dict[str, Resolution]:
+        """What operators have found out of lost tasks, the newest verdict of each, by id; others are left out."""
 
     @abstractmethod
     def stats(self, buckets: frozenset[int] | None = None) -> dict[Status, int]:

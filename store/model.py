@@ -73,7 +73,8 @@ class TaskSnapshot:
 
     `lease_owner` is the term that manages the run, or, in a snapshot to be saved, the term that saves it.
     `lease_until`, `last_heartbeat_at`, `progress` and `usage` are read from the lease while there is one;
-    `save` never writes them.
+    `save` never writes them. `run_timeout`: seconds that this task may run, said with its submission; None for
+    what its definition says. `due_at`: by its node's clock, the moment before which a waiting task does not start.
     """
 
     id: str
@@ -93,6 +94,8 @@ class TaskSnapshot:
     trigger: str = "manual"
     unique_key: str | None = None
     group_id: str | None = None
+    run_timeout: float | None = None
+    due_at: datetime | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
     failure: Failure | None = None
@@ -119,11 +122,30 @@ class TaskSnapshot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptEnd:
+    """How the process of one attempt ended; what is not known is None.
+
+    `forced`: a signal of chong's was needed. `kind` and `cause`: of its failure, whose message is the transition's
+    reason. `cpu_seconds`, `max_rss_bytes`: of the run with all its processes, by the kernel's account.
+    """
+
+    attempt: int
+    exit_code: int | None = None
+    exit_signal: int | None = None
+    forced: bool = False
+    kind: str | None = None
+    cause: str | None = None
+    cpu_seconds: float | None = None
+    max_rss_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Transition:
     """One audited change of state.
 
     `at` is when it happened by the writer's clock; the store adds `stored_at` by its own.
-    `event_id` names the event that caused it: the same event written twice is written once.
+    `event_id` names the event that caused it: the same event written twice is written once. `ended`: how the attempt
+    ended that this change ends, where its process was seen to.
     """
 
     task_id: str
@@ -134,6 +156,7 @@ class Transition:
     actor: str
     event_id: str
     reason: str | None = None
+    ended: AttemptEnd | None = None
     stored_at: datetime | None = None
 
 

@@ -21,7 +21,9 @@ def columns_of(saves: Sequence[Save], dialect: Dialect) -> dict[str, Any]:
     steps = [codec.transition_to_columns(step, None) for save in saves for step in save.transitions]
     ends = [(save.snapshot.id, done.command_id, done.outcome, done.detail) for save in saves for done in save.completes]
     columns = {name: [row[name] for row in rows] for name in rows[0] if name != "tail"}
-    columns |= _transposed("step", ("task", "version", "source", "target", "at", "actor", "event", "reason"), steps)
+    columns |= _transposed(
+        "step", ("task", "version", "source", "target", "at", "actor", "event", "reason", "ended"), steps
+    )
     columns |= _transposed("done", ("task", "command", "outcome", "detail"), ends)
     columns["lease_ttl"] = [None if save.lease is None else codec.span_in(save.lease.ttl) for save in saves]
     return columns

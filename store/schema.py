@@ -8,7 +8,7 @@ from chong.store.errors import ConfigurationError, StoreUnavailable
 from chong.store.few import few
 from chong.store.queries import load_queries, load_script
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 """The version that this code writes. Migrations only add, so a database names the oldest code that may use it."""
 
 OLDEST_CODE = 1
@@ -22,6 +22,9 @@ ADDED = (
     ("nodes", "clock_ahead", "INTEGER"),
     ("commands", "stored_at", "INTEGER"),
     ("nodes", "machine_id", "TEXT NOT NULL DEFAULT ''"),
+    ("tasks", "run_timeout", "REAL"),
+    ("tasks", "due_at", "INTEGER"),
+    ("transitions", "ended", "TEXT"),
 )
 """Columns that came after the first version: table, name, definition."""
 

@@ -132,7 +132,7 @@ class SqliteTables(TableStore):
             )
             for task_id, version, status in judged:
                 end = {"id": task_id, "version": version + 1, "now": now, "lost": Status.LOST}
-                step = (task_id, version + 1, status, Status.LOST, now, actor, event_id, reason, now)
+                step = (task_id, version + 1, status, Status.LOST, now, actor, event_id, reason, None, now)
                 db.execute(self._queries["expire_task"], end)
                 db.execute(self._queries["save_transition"], step)
                 db.execute(self._queries["save_end_lease"], {"id": task_id})

@@ -20,6 +20,7 @@ from chong.store.model import (
     Transition,
 )
 from chong.store.query import TaskQuery
+from chong.store.resolution import KIND, Resolution, resolutions_of
 from chong.store.states import Status
 from chong.store.table_calls import Database, T, TableCalls
 
@@ -88,6 +89,10 @@ class TaskTables(TableCalls):
 
     def notes(self, task_id: str) -> list[Note]:
         return self._readable(self._codec.note_from_row, self._rows_of_task("notes", task_id))
+
+    def resolutions(self, ids: Iterable[str]) -> dict[str, Resolution]:
+        rows = self._rows("resolutions", ids=self._ids(ids), kind=KIND)
+        return resolutions_of(self._readable(self._codec.note_from_row, rows))
 
     def stats(self, buckets: frozenset[int] | None = None) -> dict[Status, int]:
         if buckets is None:

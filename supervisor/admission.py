@@ -1,17 +1,21 @@
 """May this node take a submission, and what does the task look like at its first instant?"""
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from chong.store.buckets import BucketPolicy, format_buckets
 from chong.store.errors import Refused
 from chong.store.ids import new_id
 from chong.store.model import TaskSnapshot, Transition
+from chong.store.stamp import utc_text
 from chong.store.states import Status
 from chong.supervisor.catalogue import Task
 from chong.supervisor.events import SaveState
 from chong.supervisor.submission import Submission
-from chong.supervisor.task_state import TaskState
+from chong.supervisor.task_state import TaskState, options_for
+
+LONGEST_WAIT = timedelta(days=3660)
+"""So far ahead a task may be submitted: what lies further is mistyped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,9 @@ class Admission:
 
     def admit(self, submission: Submission, task: Task, now: datetime) -> tuple[TaskState, SaveState]:
         """The new task, queued. Its bucket is recorded now; only `chong rebucket` computes it anew."""
+        if submission.due_at is not None and submission.due_at - now > LONGEST_WAIT:
+            due = utc_text(submission.due_at)
+            raise Refused(f"due_at: expected at most {LONGEST_WAIT.days} days from now, got {due}")
         return self._queued(submission, task, now, self.bucket_for(submission.key))
 
     def readmit(self, submission: Submission, task: Task, now: datetime) -> tuple[TaskState, SaveState]:
@@ -56,6 +63,8 @@ class Admission:
     def _queued(
         self, submission: Submission, task: Task, now: datetime, bucket: int | None
     ) -> tuple[TaskState, SaveState]:
+        """What is due already has no due time: it starts at once."""
+        due = None if submission.due_at is None or submission.due_at <= now else submission.due_at
         snapshot = TaskSnapshot(
             id=submission.id,
             name=submission.name,
@@ -66,8 +75,10 @@ class Admission:
             status_changed_at=now,
             bucket=bucket,
             bucket_key=submission.key,
-            max_attempts=task.options.retries + 1,
-            priority=task.options.priority,
+            max_attempts=(task.options.retries if submission.retries is None else submission.retries) + 1,
+            priority=task.options.priority if submission.priority is None else submission.priority,
+            run_timeout=submission.run_timeout,
+            due_at=due,
             tags=frozenset(task.options.tags),
             trigger=submission.trigger,
             unique_key=submission.unique_key,
@@ -82,14 +93,17 @@ class Admission:
             actor=self.term,
             # Not named by the task alone: the same submission sent again after it ended must be a conflict.
             event_id=f"{submission.id}.accepted.{new_id()}",
-            reason=submission.trigger,
+            reason=submission.trigger if due is None else f"{submission.trigger}, due {utc_text(due)}",
         )
         state = self.state_of(snapshot, task)
         return state, SaveState(snapshot, (accepted,))
 
     def state_of(self, snapshot: TaskSnapshot, task: Task) -> TaskState:
         return TaskState(
-            task=replace(snapshot, lease_owner=self.term), options=task.options, term=self.term, epoch=self.epoch
+            task=replace(snapshot, lease_owner=self.term),
+            options=options_for(snapshot, task.options),
+            term=self.term,
+            epoch=self.epoch,
         )
 
     def _shown(self) -> str:

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Iterable
 from concurrent.futures import Future
+from datetime import datetime
 from functools import partial
 from typing import Any, Self, TypeVar
 
@@ -106,15 +107,30 @@ class Controller:
         key: str | None = None,
         params: dict[str, Any] | None = None,
         unique_key: str | None = None,
+        due_at: datetime | None = None,
+        priority: int | None = None,
+        retries: int | None = None,
+        run_timeout: float | None = None,
         timeout: float = 30.0,
     ) -> TaskSnapshot:
         """Accept a task; returns it once it is stored, or is safe on this node's disk while the store is away.
+
+        due_at: not to start before. priority, retries, run_timeout: in place of the definition's.
 
         Refused when its bucket is not ours or it has no key in a partition, the name is unknown, the unique key is
         taken, or the node is full or going down; ConfigurationError for what could be no submission; TimeoutError when
         nothing of that is known within `timeout` seconds.
         """
-        submission = Submission(name=name, key=key, params=params or {}, unique_key=unique_key)
+        submission = Submission(
+            name=name,
+            key=key,
+            params=params or {},
+            unique_key=unique_key,
+            due_at=due_at,
+            priority=priority,
+            retries=retries,
+            run_timeout=run_timeout,
+        )
         self._term.node.admission.bucket_for(key)
         if self._is_closing:
             raise Refused("the node is closed and takes no new work")

@@ -76,11 +76,19 @@ class ResultArrived:
 
 
 @dataclass(frozen=True, slots=True)
+class RetryAsked:
+    """The task itself wants a further attempt, `after` so many seconds; None for what its definition says."""
+
+    after: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class FailureArrived:
     """`retry_word`: whether the definition lets this exception be retried, as far as the worker has said."""
 
     failure: Failure
     retry_word: bool | None = None
+    retry_asked: RetryAsked | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from chong.store.model import Failure, FailureKind, Progress
-from chong.supervisor.events import Answered, Checkpointed, FailureArrived, Happening, Ready, ResultArrived, Started
+from chong.supervisor.events import (
+    Answered,
+    Checkpointed,
+    FailureArrived,
+    Happening,
+    Ready,
+    ResultArrived,
+    RetryAsked,
+    Started,
+)
 from chong.supervisor.verdict import Result
 from chong.worker.failure import MESSAGE_LIMIT, TRACEBACK_LIMIT
 from chong.worker.result import INT_LIMIT, RESULT_LIMIT, STATE_LIMIT, encode_result, encode_state
+from chong.worker.retrying import MOST_WAIT
 from chong.worker.runfile import HELD_BACK
 from chong.worker.wire import FRAME_LIMIT, Down, ProtocolError, Up, UpFrame
 
@@ -48,7 +58,7 @@ def interpret(frame: UpFrame, run_dir: Path) -> Happening:
     if frame.kind is Up.FAILURE:
         content = _value(body, "failure", "file", run_dir, FAILURE_FILE_LIMIT)
         _checked(encode_result, content)
-        return FailureArrived(_failure(content), _retry_word(content))
+        return FailureArrived(_failure(content), _retry_word(content), _retry_asked(content))
     return Answered(_ANSWERS[frame.kind], _number(body.get("answer")))
 
 
@@ -146,6 +156,15 @@ def _retry_word(content: dict[str, Any]) -> bool | None:
     if word is not None and type(word) is not bool:
         raise ProtocolError(f"failure: expected true or false as retry, got {str(word)[:60]!r}")
     return word
+
+
+def _retry_asked(content: dict[str, Any]) -> RetryAsked | None:
+    if "retry_after" not in content:
+        return None
+    after = content["retry_after"]
+    if after is not None and not (type(after) in (int, float) and 0 <= after <= MOST_WAIT):
+        raise ProtocolError(f"failure: expected seconds up to {MOST_WAIT:.0f} as retry_after, got {str(after)[:60]!r}")
+    return RetryAsked(after)
 
 
 def _number(answer: Any) -> tuple[int, int]:

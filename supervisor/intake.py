@@ -24,7 +24,7 @@ from chong.supervisor.queue import TurnQueue
 from chong.supervisor.spool import Spool
 from chong.supervisor.spool_file import SpoolError
 from chong.supervisor.submission import Submission, from_json
-from chong.supervisor.task_state import TaskState
+from chong.supervisor.task_state import TaskState, options_for
 from chong.supervisor.tasks import Tasks
 from chong.worker.options import Options
 
@@ -123,7 +123,7 @@ class Intake:
             return
         definition = self.catalogue.tasks.get(state.task.name)
         if definition is not None:
-            self._tasks.put(replace(state, options=definition.options))
+            self._tasks.put(replace(state, options=options_for(state.task, definition.options)))
         self._tasks.enqueue(task_id)
 
     def stored(self, task_id: str) -> None:
@@ -176,6 +176,8 @@ class Intake:
             return
         if len(self._queue) + len(self._keeping) >= QUEUE_LIMIT:
             raise Refused(f"queue: expected fewer than {QUEUE_LIMIT} waiting tasks on this node")
+        if submission.due_at is not None and self._tasks.later >= QUEUE_LIMIT:
+            raise Refused(f"queue: expected fewer than {QUEUE_LIMIT} tasks that wait for their time on this node")
         self._outbox.make_room()
         if self.catalogue is None:
             raise AssertionError("submissions wait for the catalogue")

@@ -37,7 +37,7 @@ from chong.supervisor.schedule import plans_of
 from chong.supervisor.spool import Spool
 from chong.supervisor.strangers import Strangers
 from chong.supervisor.submission import Submission
-from chong.supervisor.task_state import TaskState
+from chong.supervisor.task_state import TaskState, options_for
 from chong.supervisor.tasks import Tasks
 
 DESYNCED_KEPT = 1000
@@ -178,7 +178,7 @@ class Node:
             self._queue.free(task_id)
             self.tasks.feed(task_id, e.DefinitionGone(str(gone)), f"{task_id}.undefined.{os.urandom(8).hex()}")
             return
-        self.tasks.put(replace(state, options=definition.options))
+        self.tasks.put(replace(state, options=options_for(state.task, definition.options)))
         self.tasks.feed(task_id, e.SlotFree(generation), claim_id(f"{task_id}.{state.task.attempt + 1}", generation))
 
     def _show_title(self) -> None:

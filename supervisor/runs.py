@@ -2,13 +2,14 @@
 
 import signal
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
-from chong.store.model import Failure, FailureKind
+from chong.store.model import AttemptEnd, Failure, FailureKind
 from chong.store.states import Status
 from chong.supervisor import events as e
 from chong.supervisor.flags import UNKILLABLE
-from chong.supervisor.retry import backoff, is_retried, retry_wait
+from chong.supervisor.retry import backoff, is_retried, refused_retry, retry_wait
 from chong.supervisor.step import Step
 from chong.supervisor.task_state import Phase, TaskState
 from chong.supervisor.verdict import ProcessEnd, judge
@@ -73,7 +74,7 @@ def result_arrived(step: Step, arrived: e.ResultArrived) -> None:
 def failure_arrived(step: Step, arrived: e.FailureArrived) -> None:
     if step.state.has_spoken or not step.state.has_process:
         return
-    step.know(failure=arrived.failure, retry_word=arrived.retry_word)
+    step.know(failure=arrived.failure, retry_word=arrived.retry_word, retry_asked=arrived.retry_asked)
     _expect_exit(step)
     if arrived.failure.kind is FailureKind.PROTOCOL:
         step.signal(signal.SIGKILL)
@@ -146,21 +147,51 @@ def exited(step: Step, exited: e.Exited) -> None:
 
 
 def _end_run(step: Step, status: Status, exit_: ProcessEnd, changes: dict[str, Any]) -> None:
-    failure: Failure | None = changes["failure"]
-    reason = f"{failure.kind}: {failure.message}"[:500] if failure else exit_.describe()
+    ended = _attempt_end(step.state, exit_, changes)
     step.know(requeue_after=None)
     if status is Status.QUEUED:
-        status, reason = Status.QUEUED, "given up before it was told to go"
+        reason = "given up before it was told to go"
         changes = {"unstarted": step.state.task.unstarted + 1}
         unsent = step.state.unsent
         step.know(requeue_after=backoff(Backoff(), unsent, step.event.id) if unsent else 0.0)
-    elif status is Status.FAILED and failure is not None and _may_retry(step.state, failure):
-        status = Status.RETRYING
-        step.know(requeue_after=retry_wait(step.state.task, step.state.options.backoff))
-    step.move(status, reason=reason, **changes)
+    else:
+        status = _after_failure(step, status, changes)
+        failure: Failure | None = changes["failure"]
+        reason = f"{failure.kind}: {failure.message}"[:500] if failure else exit_.describe()
+    step.move(status, reason=reason, ended=ended, **changes)
     step.know(phase=Phase.ENDED)
     step.drop_pending_pause("too_late", f"the start came to nothing, the task is {status}")
     step.do(e.FreeSlot())
+
+
+def _after_failure(step: Step, status: Status, changes: dict[str, Any]) -> Status:
+    """Whether a failed attempt is followed by another one; `changes` then tell when, or why not."""
+    state, failure = step.state, changes["failure"]
+    if status is not Status.FAILED or failure is None:
+        return status
+    asked = state.retry_asked if failure is state.failure else None  # a time-out, say, takes its place
+    if _may_retry(state, failure):
+        wait = retry_wait(state.task, state.options.backoff, asked)
+        step.know(requeue_after=wait)
+        changes["due_at"] = step.event.at + timedelta(seconds=wait)
+        return Status.RETRYING
+    if asked is not None:
+        changes["failure"] = refused_retry(failure, state.task)
+    return status
+
+
+def _attempt_end(state: TaskState, exit_: ProcessEnd, changes: dict[str, Any]) -> AttemptEnd:
+    failure, usage = changes["failure"], exit_.usage
+    return AttemptEnd(
+        attempt=state.task.attempt,
+        exit_code=exit_.code,
+        exit_signal=exit_.signal,
+        forced=changes["forced"],
+        kind=None if failure is None else failure.kind.value,
+        cause=None if failure is None else failure.cause,
+        cpu_seconds=None if usage is None else usage.cpu_seconds,
+        max_rss_bytes=None if usage is None else usage.max_rss_bytes,
+    )
 
 
 def _may_retry(state: TaskState, failure: Failure) -> bool:

@@ -4,7 +4,7 @@ import signal
 from dataclasses import replace
 from typing import Any
 
-from chong.store.model import Completion, Note, StopMoments, Transition
+from chong.store.model import AttemptEnd, Completion, Note, StopMoments, Transition
 from chong.store.states import Status, is_allowed
 from chong.supervisor.events import (
     AddNote,
@@ -61,6 +61,7 @@ class Step:
         actor: str | None = None,
         reason: str | None = None,
         starts: bool = False,
+        ended: AttemptEnd | None = None,
         **changes: Any,
     ) -> None:
         """Change the task's status by a row of the table, with whatever else changes in it.
@@ -81,6 +82,7 @@ class Step:
                 actor=actor or self.state.term,
                 event_id=self._event_id(),
                 reason=reason,
+                ended=ended,
             )
         )
         self._starts = self._starts or starts

@@ -3,6 +3,7 @@
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from chong.store.errors import ConfigurationError
@@ -12,12 +13,19 @@ from chong.worker.result import encode_params
 
 REASON_LIMIT = 500
 """Characters of the words that somebody gives with a request."""
+PRIORITY_MOST = 1_000_000
+RETRIES_MOST = 1_000_000
+TIMEOUT_MOST = 365 * 86_400.0
+"""Seconds."""
+_TERMS = ("due_at", "priority", "retries", "run_timeout")
 _CONTROL = ("Cc", "Cs")  # control characters and lone surrogates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
     """`id` is made by whoever submits, so that a request whose answer was lost can be sent again.
+
+    due_at: not to be started before. priority, retries, run_timeout (in seconds): in place of the definition's.
 
     Raises ConfigurationError when a field is out of bounds; whether the node may take it is asked later.
     """
@@ -28,6 +36,10 @@ class Submission:
     unique_key: str | None = None
     trigger: str = "manual"
     id: str = field(default_factory=new_id)
+    due_at: datetime | None = None
+    priority: int | None = None
+    retries: int | None = None
+    run_timeout: float | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not is_id(self.id):
@@ -39,6 +51,7 @@ class Submission:
             check_text("unique key", self.unique_key, KEY_LIMIT)
         check_text("trigger", self.trigger, NAME_LIMIT)
         _check_params(self.params)
+        _check_terms(self)
 
 
 def check_text(what: str, value: object, limit: int) -> None:
@@ -67,8 +80,30 @@ def _check_params(params: object) -> None:
         raise ConfigurationError(str(error)) from None
 
 
+def _check_terms(submission: Submission) -> None:
+    """When, and under which limits, it is to run."""
+    due = submission.due_at
+    if due is not None and (not isinstance(due, datetime) or due.tzinfo is None):
+        raise ConfigurationError(f"due_at: expected a time with a zone, got {str(due)[:60]!r}")
+    _check_whole("priority", submission.priority, -PRIORITY_MOST, PRIORITY_MOST)
+    _check_whole("retries", submission.retries, 0, RETRIES_MOST)
+    timeout = submission.run_timeout
+    if timeout is not None and not (type(timeout) in (int, float) and 0 < timeout <= TIMEOUT_MOST):
+        raise ConfigurationError(f"run_timeout: expected seconds above 0 and up to {TIMEOUT_MOST:.0f}, got {timeout!r}")
+
+
+def _check_whole(what: str, value: object, least: int, most: int) -> None:
+    if value is not None and not (type(value) is int and least <= value <= most):
+        got = repr(value)[:60]
+        raise ConfigurationError(f"{what}: expected a whole number from {least} to {most}, got {got}")
+
+
 def to_json(submission: Submission) -> dict[str, Any]:
-    return {name: getattr(submission, name) for name in Submission.__dataclass_fields__}
+    """Terms that are not said are left out: an older version knows nothing of them."""
+    said = {name: getattr(submission, name) for name in Submission.__dataclass_fields__}
+    if submission.due_at is not None:
+        said["due_at"] = submission.due_at.isoformat()
+    return {name: value for name, value in said.items() if value is not None or name not in _TERMS}
 
 
 def from_json(content: object) -> Submission:
@@ -83,4 +118,16 @@ def from_json(content: object) -> Submission:
         )
     if "name" not in content:
         raise ConfigurationError("submission: expected a name, got none")
-    return Submission(**content)
+    due = content.get("due_at")
+    return Submission(**content if due is None else content | {"due_at": _moment(due)})
+
+
+def _moment(text: object) -> datetime:
+    try:
+        moment = datetime.fromisoformat(str(text))
+        if moment.tzinfo is None:
+            raise ValueError("no zone")
+        return moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        expected = "an ISO 8601 time with a zone"
+        raise ConfigurationError(f"due_at: expected {expected}, got {str(text)[:60]!r}") from None

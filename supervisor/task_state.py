@@ -1,10 +1,10 @@
 """What a node knows of one task in its hands: the snapshot, and where its process stands."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from chong.store.model import Failure, TaskSnapshot
-from chong.supervisor.events import Asked
+from chong.supervisor.events import Asked, RetryAsked
 from chong.supervisor.flags import FROZEN
 from chong.supervisor.verdict import Evidence, ProcessEnd, Result
 from chong.worker.options import Options
@@ -39,7 +39,7 @@ class TaskState:
     requeue_after: the delay of the next attempt, to be queued when the end of this one is stored; not_before: the
     monotonic second before which it must not start, None when this term has not computed it.
     refusals, unsent: forks refused, and starts that the node could not hand over, since user code last ran.
-    retry_word: whether the worker said of its exception that it may be retried.
+    retry_word: whether the worker said of its exception that it may be retried. retry_asked: the task wants to be.
     signalled, killed: by the ladder, while the worker lived; SIGKILL at any time. worker_ended: it is a zombie.
     """
 
@@ -64,6 +64,7 @@ class TaskState:
     result: Result | None = None
     failure: Failure | None = None
     retry_word: bool | None = None
+    retry_asked: RetryAsked | None = None
     timed_out: bool = False
     start_timed_out: bool = False
     given_up: bool = False
@@ -115,3 +116,8 @@ class TaskState:
     def running_time(self, clock: float) -> float:
         """Seconds of user code so far, pauses not counted."""
         return self.used + (clock - self.since if self.since is not None else 0.0)
+
+
+def options_for(task: TaskSnapshot, options: Options) -> Options:
+    """Those of its definition, but for what its submission said otherwise."""
+    return options if task.run_timeout is None else replace(options, timeout=task.run_timeout)

@@ -24,6 +24,7 @@ from chong.supervisor.retry import retry_left
 from chong.supervisor.spool import Spool
 from chong.supervisor.spool_file import SpoolError
 from chong.supervisor.task_state import Phase, TaskState
+from chong.supervisor.waiting_room import WaitingRoom
 from chong.worker.wire import encode_down
 
 
@@ -56,7 +57,8 @@ class Tasks:
         self.processes: Processes
         """Set by the term, which joins the two."""
         self.on_due: Callable[[str], None]
-        """Told of a task whose back-off is over, which then is to be enqueued by the limits that count now."""
+        """Told of a task whose time has come, which then is to be enqueued by the limits that count now."""
+        self._waiting_room = WaitingRoom(loop, self._due)
         self.on_move: Callable[[e.SaveState], None]
         """Told of each change of state that is about to be stored."""
         self.on_forget: Callable[[TaskState], None] = lambda _: None
@@ -87,6 +89,11 @@ class Tasks:
     def put(self, state: TaskState) -> None:
         """Replace what is known of a task, without any event."""
         self._states[state.task.id] = state
+
+    @property
+    def later(self) -> int:
+        """How many wait for a time of their own."""
+        return len(self._waiting_room)
 
     def has_open_start(self, generation: int) -> bool:
         """Whether a start that was claimed for this generation needs it."""
@@ -273,11 +280,17 @@ class Tasks:
         if state.not_before is None and state.task.status is Status.RETRYING:
             # A former term's wait: it goes on from the failure, and is as long as that term had computed.
             self.enqueue_later(task_id, retry_left(state.task, state.options.backoff, datetime.now(UTC)))
+        elif state.task.status is Status.QUEUED and self._waiting_room.holds_back(task_id, state.task.due_at):
+            return  # `on_due` is told of it then
         elif state.not_before is None or state.not_before <= time.monotonic():
             self._queue.put(task_id, place_of(state), state.task.priority)
 
+    def _due(self, task_id: str) -> None:
+        self.on_due(task_id)
+
     def _leave_queue(self, state: TaskState, _: e.LeaveQueue) -> None:
         self._queue.remove(state.task.id)
+        self._waiting_room.drop(state.task.id)
 
     def _free_slot(self, state: TaskState, _: e.FreeSlot) -> None:
         self._queue.free(state.task.id)
@@ -293,6 +306,7 @@ class Tasks:
         self.unlease(task_id)
         for name in e.TimerName:
             self._disarm(state, e.Disarm(name))
+        self._waiting_room.drop(task_id)
         del self._states[task_id]
         self.on_forget(state)
 

@@ -8,11 +8,18 @@ if TYPE_CHECKING:
     from chong.worker.definition import task
     from chong.worker.listener import TaskStopped
     from chong.worker.options import Backoff
+    from chong.worker.retrying import Retry
 
-__all__ = ["Backoff", "TaskContext", "TaskStopped", "task"]
+__all__ = ["Backoff", "Retry", "TaskContext", "TaskStopped", "task"]
 
 
-_HOMES = {"Backoff": "options", "TaskContext": "context", "TaskStopped": "listener", "task": "definition"}
+_HOMES = {
+    "Backoff": "options",
+    "Retry": "retrying",
+    "TaskContext": "context",
+    "TaskStopped": "listener",
+    "task": "definition",
+}
 
 
 def __getattr__(name: str) -> object:

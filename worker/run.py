@@ -25,6 +25,7 @@ from chong.worker.listener import Listener
 from chong.worker.plain import decode_plain, encode_plain
 from chong.worker.progress import Progress
 from chong.worker.result import ResultInvalid, ResultTooLarge, encode_result
+from chong.worker.retrying import asked_by
 from chong.worker.runfile import read_file, write_file
 from chong.worker.threads import end_threads
 from chong.worker.usercode import run_user_code
@@ -75,7 +76,7 @@ class _Run:
         self._process = getpid()
         self._streams = (sys.stdout, sys.stderr)  # those of the log; the task may put others in their places
         self._listener: Listener
-        self._retry: dict[str, bool] = {}
+        self._retry: dict[str, Any] = {}
         self._end_threads: Callable[[], None] = partial(end_threads, elders)
 
     def live(self, definitions: Mapping[str, Definition], obstacle: Obstacle) -> NoReturn:
@@ -157,7 +158,7 @@ class _Run:
     def _end_without_value(self, definition: Definition, error: BaseException) -> NoReturn:
         if self._listener.is_end_by_stop(error):
             self._leave(0)
-        self._retry = {"retry": definition.is_retried_after(type(error))}
+        self._retry = asked_by(error) or {"retry": definition.is_retried_after(type(error))}
         self._fail(describe(error, "exception", self._fail_at_once))
 
     def _succeed(self, text: str) -> NoReturn:

@@ -39,6 +39,8 @@ CREATE TABLE IF NOT EXISTS tasks (
     last_heartbeat_at INTEGER,
     progress TEXT,
     usage TEXT,
+    run_timeout REAL,
+    due_at INTEGER,
     -- Last, because it may be large: what stands before it is read without its overflow pages.
     outcome TEXT
 );
@@ -83,6 +85,7 @@ CREATE TABLE IF NOT EXISTS transitions (
     event_id TEXT NOT NULL,
     reason TEXT,
     stored_at INTEGER NOT NULL,
+    ended TEXT,
     PRIMARY KEY (task_id, version)
 ) WITHOUT ROWID;
 

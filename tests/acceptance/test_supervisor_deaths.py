@@ -5,7 +5,7 @@ import os
 import random
 import signal
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
@@ -308,6 +308,26 @@ def test_a_state_that_nobody_heard_is_there_for_the_next_attempt(place: Supervis
     wait_until(lambda: node.processes() == {}, "the end of everything", 4 * LEASE)
     task = node.start("--tasks", "kept").end_of(task_id)
     assert (task.outcome, task.attempt) == ({"page": 7}, 2)
+
+
+def test_what_waits_for_a_time_of_its_own_still_does_under_the_next_supervisor(place: Supervised):
+    """A retry that the task put off by itself, with its state; and a task that was submitted for later."""
+    words = ("--tasks", "node_retry_tasks")
+    node = place.start(*words, lease=30)
+    due = datetime.now(UTC) + timedelta(seconds=6)
+    later = node.cli("submit", "noop", "--at", due.isoformat()).out.strip()
+    again = node.submit("ask.later", after=5)
+    node.wait_for(again, S.RETRYING)
+    node.kill()
+    node.start(*words, lease=30)
+    assert [node.task(task_id).status for task_id in (later, again)] == [S.QUEUED, S.RETRYING]
+    assert "queued (due in " in node.cli("ps").out
+    tasks = node.ends_of([later, again])
+    assert [(task.status, task.outcome) for task in tasks] == [(S.SUCCEEDED, 1), (S.SUCCEEDED, 7)]
+    began = node.moment(later, S.STARTING).at
+    wait = node.moment(again, S.STARTING).at - node.moment(again, S.RETRYING).at
+    assert timedelta(seconds=4.99) <= wait < timedelta(seconds=30)  # its backoff would be a minute
+    assert due <= began < due + timedelta(seconds=30)
 
 
 @pytest.mark.parametrize("dies", ["supervisor", "forkserver"])

@@ -16,7 +16,7 @@ from chong.store.model import Beat, CatalogueEntry, Failure, FailureKind, Note, 
 from chong.supervisor.identity import pin_identity
 
 FIELDS = {field.name for field in fields(TaskSnapshot)}
-ROW = FIELDS | {"lease_is_past", "node_is_live"}
+ROW = FIELDS | {"lease_is_past", "node_is_live", "resolved"}
 HOSTILE = "日本\x1b[31mred\x07\n\u202ex"
 
 
@@ -41,7 +41,7 @@ def test_ps_shows_running_then_waiting_and_hides_final(world: World, chong):
 
 
 def test_ps_rows_are_snapshots(world: World, chong):
-    """The JSON names are the snapshot's, beside two for what the store judges; times are ISO 8601 in UTC."""
+    """The JSON names are the snapshot's, beside three for what else the store says of it; times are ISO 8601 in UTC."""
     world.add()
     row = chong("ps", "--json").json[0]
     assert set(row) == ROW
@@ -145,7 +145,7 @@ def test_show_tells_all(world: World, chong):
     assert "    Traceback:\n      boom\n" in failed
     assert '"pages": 3' in chong("show", world.add(status=S.SUCCEEDED).id).out
     found = chong("show", running.id, "--json").json
-    assert set(found) == ROW | {"commands", "hold"}
+    assert set(found) == ROW | {"commands", "hold", "attempts"}
     assert found["commands"][0]["issued_by"] == "eve"
 
 
@@ -195,7 +195,7 @@ def test_history_has_rows_and_merged_notes(world: World, chong):
     world.store.append([note, early])
     rows = chong("history", task.id, "--json").json
     assert [row["to"] for row in rows] == ["queued", "starting", "running", "succeeded"]
-    assert {tuple(row) for row in rows} == {("version", "from", "to", "at", "stored_at", "actor", "reason")}
+    assert {tuple(row) for row in rows} == {("version", "from", "to", "at", "stored_at", "actor", "reason", "ended")}
     assert rows[0]["from"] is None
     lines = chong("history", task.id).lines
     assert "early" in lines[1]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from node_tasks import note
 
-from chong.worker import Backoff, TaskContext, task
+from chong.worker import Backoff, Retry, TaskContext, TaskStopped, task
 
 AT_ONCE = Backoff(first=0)
 
@@ -84,3 +84,68 @@ def gate(ctx: TaskContext, path: str) -> None:
         time.sleep(0.01)
     note(ctx, "end")
     raise Final("for good")
+
+
+# --- those that ask for it themselves --------------------------------------------------------------------------------
+
+BAD_WISHES = {
+    "negative": lambda: Retry(after=-1),
+    "nan": lambda: Retry(after=float("nan")),
+    "far": lambda: Retry(after="31d"),
+    "words": lambda: Retry("soon"),
+    "reason": lambda: Retry(reason=7),
+}
+
+
+class Throttled(Retry):
+    def __init__(self) -> None:
+        """Without a word to the class above."""
+
+
+@task("ask.plain", retries=2, backoff=60, no_retry_on=["exception"])
+def ask_plain(ctx: TaskContext) -> None:
+    """Neither its rules nor its long backoff say so."""
+    note(ctx, "begin")
+    raise Retry(after=0.3, reason="the page is not there yet")
+
+
+@task("ask.async", retries=1, backoff=60)
+async def ask_async(ctx: TaskContext) -> int:
+    if ctx.attempt == 1:
+        raise Retry(after="100ms")
+    return ctx.attempt
+
+
+@task("ask.later", retries=1, backoff=60)
+def ask_later(ctx: TaskContext, after: float) -> int:
+    if ctx.attempt == 1:
+        ctx.checkpoint(state={"page": 7})
+        raise Retry(after=after)
+    return ctx.last_checkpoint["page"]
+
+
+@task("ask.backoff", retries=1, backoff=0.05)
+def ask_backoff(ctx: TaskContext) -> int:
+    if ctx.attempt == 1:
+        raise Throttled
+    return ctx.attempt
+
+
+@task("ask.once")
+def ask_once() -> None:
+    raise Retry(after=0.1, reason="once more")
+
+
+@task("ask.badly", retries=1, backoff=AT_ONCE)
+def ask_badly(ctx: TaskContext, how: str) -> None:
+    wish = BAD_WISHES[how]()
+    raise wish
+
+
+@task("ask.stopped", retries=3)
+def ask_stopped(ctx: TaskContext) -> None:
+    note(ctx, "begin")
+    try:
+        ctx.sleep(60)
+    except TaskStopped as stopped:
+        raise Retry(after=0) from stopped

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
-from node_bench import InProcess, S
+from node_bench import InProcess, S, seconds
 
 
 @pytest.fixture(scope="module")
@@ -66,3 +66,67 @@ def test_a_wait_of_zero_is_none(shared: InProcess):
     at = [move.at for move in shared.store.history(task.id) if move.target in (S.RETRYING, S.STARTING)]
     gaps = [(later - earlier).total_seconds() for earlier, later in itertools.pairwise(at)][1::2]
     assert max(gaps) < 0.8
+
+
+class TestWishes:
+    """`Retry`, raised by the task itself."""
+
+    def test_it_comes_again_when_it_says_until_its_attempts_are_used_up(self, shared: InProcess):
+        """Whatever its rules and its backoff are; the last one fails, and says why no other follows."""
+        task = shared.run("ask.plain")
+        assert (task.status, task.attempt, task.due_at) == (S.FAILED, 3, None)
+        assert (task.failure.cause, task.failure.message) == (
+            "chong.worker.Retry",
+            "the page is not there yet; all 3 attempts are used up",
+        )
+        trail = shared.store.history(task.id)
+        waits = [seconds(end.at, start.at) for end, start in itertools.pairwise(trail) if end.target is S.RETRYING]
+        assert [0.3 <= wait < 30 for wait in waits] == [True, True]
+        assert [step.reason for step in trail if step.target is S.RETRYING] == [
+            "exception: the page is not there yet"
+        ] * 2
+
+    @pytest.mark.parametrize("name", ["ask.async", "ask.backoff"])
+    def test_it_is_heard_however_it_is_raised(self, shared: InProcess, name):
+        """By a coroutine, or by a class of the task's own; without a time it waits as the backoff says."""
+        task = shared.run(name)
+        assert (task.status, task.outcome, task.failure) == (S.SUCCEEDED, 2, None)
+
+    def test_without_retries_it_fails_and_says_so(self, shared: InProcess):
+        """In one line."""
+        task = shared.run("ask.once")
+        assert (task.status, task.attempt) == (S.FAILED, 1)
+        assert task.failure.message == "once more; expected retries of at least 1, got 0"
+
+    @pytest.mark.parametrize(
+        ("how", "said"),
+        [
+            ("negative", "Retry: after: expected a length of time of at least 0, got -1"),
+            ("nan", "Retry: after: expected a length of time of at least 0, got nan"),
+            ("far", "Retry: after: expected at most 30d, got '31d'"),
+            ("words", """Retry: after: expected a length of time like 30, "30s", "10m" or "1h30m", got 'soon'"""),
+            ("reason", "Retry: reason: expected text, got int"),
+        ],
+    )
+    def test_a_wish_that_makes_no_sense_is_an_error_of_the_task(self, shared: InProcess, how, said):
+        """It fails as by any other exception."""
+        task = shared.run("ask.badly", how=how)
+        assert (task.status, task.failure.cause, task.failure.message) == (S.FAILED, "ValueError", said)
+
+    def test_a_stop_beats_it(self, shared: InProcess):
+        """The task is over, with what it said on record."""
+        task_id = shared.begun("ask.stopped")
+        shared.controller.stop(task_id)
+        task = shared.end_of(task_id)
+        assert (task.status, task.failure.cause, task.attempt) == (S.STOPPED, "chong.worker.Retry", 1)
+
+    def test_it_works_where_each_run_imports_its_module_by_itself(self, bench: InProcess):
+        """And so does the state of an attempt that was killed right behind its checkpoint."""
+        node = bench.start(modules=("node_exec_tasks",))
+        task = node.run("exec.asks")
+        assert task.outcome == [3, {"page": 3, "after": {"page": 1}}]
+        first, second, last = [step.ended for step in node.store.history(task.id) if step.ended]
+        assert (first.attempt, first.kind, first.cause, first.exit_code) == (1, "exception", "chong.worker.Retry", 1)
+        assert (second.attempt, second.kind, second.cause, second.exit_signal) == (2, "crashed", "SIGKILL", 9)
+        assert (last.attempt, last.kind, last.exit_code, last.forced) == (3, None, 0, False)
+        assert all(end.cpu_seconds > 0 and end.max_rss_bytes > 2**20 for end in (first, second, last))

@@ -22,6 +22,9 @@ TO_SCHEMA_4 = (
     "ALTER TABLE leases DROP COLUMN follows",
     "ALTER TABLE commands DROP COLUMN stored_at",
     "ALTER TABLE nodes DROP COLUMN machine_id",
+    "ALTER TABLE tasks DROP COLUMN run_timeout",
+    "ALTER TABLE tasks DROP COLUMN due_at",
+    "ALTER TABLE transitions DROP COLUMN ended",
     "UPDATE deployment SET schema_version = 4, oldest_code = 1",
 )
 VERSIONS_OF_OURS = f"SELECT 1 AS only_row, 64 AS num_buckets, {SCHEMA_VERSION} AS schema_version, 1 AS oldest_code"

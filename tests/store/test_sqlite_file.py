@@ -99,14 +99,14 @@ class TestFile:
     def test_a_schema_that_is_too_new_is_refused(self, path):
         """It says which code is needed."""
         SqliteTaskStore(path).close()
-        changed(path, "UPDATE deployment SET oldest_code = 8, schema_version = 9")
-        with pytest.raises(ConfigurationError, match="schema 9, for code that knows schema 8 or newer"):
+        changed(path, "UPDATE deployment SET oldest_code = 90, schema_version = 91")
+        with pytest.raises(ConfigurationError, match="schema 91, for code that knows schema 90 or newer"):
             SqliteTaskStore(path)
 
     def test_a_newer_schema_that_still_admits_this_code_is_used(self, path):
         """Nodes are upgraded one by one."""
         SqliteTaskStore(path).close()
-        changed(path, "UPDATE deployment SET schema_version = 9", "ALTER TABLE tasks ADD COLUMN later TEXT")
+        changed(path, "UPDATE deployment SET schema_version = 91", "ALTER TABLE tasks ADD COLUMN later TEXT")
         with SqliteTaskStore(path) as store:
             run = stored_run(store)
         with SqliteTaskStore(path) as store:
@@ -129,6 +129,9 @@ class TestFile:
             "ALTER TABLE nodes DROP COLUMN clock_ahead",
             "ALTER TABLE commands DROP COLUMN stored_at",
             "ALTER TABLE nodes DROP COLUMN machine_id",
+            "ALTER TABLE tasks DROP COLUMN run_timeout",
+            "ALTER TABLE tasks DROP COLUMN due_at",
+            "ALTER TABLE transitions DROP COLUMN ended",
             "DROP TABLE alerts",
             "DROP TABLE rebucketings",
             "DROP INDEX firings_by_claim",
@@ -149,6 +152,10 @@ class TestFile:
                 store.place_hold(SharedHold(scope=HoldScope.NAME, target="mail", by="olga"))
                 assert [hold.by for hold in store.holds().holds] == ["olga"]
                 assert store.rebucketings() == []
+                assert [(step.target, step.ended) for step in store.history(run.id)] == [
+                    ("queued", None),
+                    ("starting", None),
+                ]
 
     @pytest.mark.parametrize("tables", ["new", "upgraded"])
     def test_code_that_tells_no_machine_goes_on_in_the_tables_of_code_that_does(self, path, tables):

@@ -106,6 +106,17 @@ ELEMENTS = {
         f"[1,1,{2**63}]",
         "[1,1,NaN]",
     ),
+    "ended": (
+        "{}",
+        "[]",
+        '{"attempt":"one"}',
+        '{"attempt":1,"exit_code":"x"}',
+        f'{{"attempt":1,"max_rss_bytes":{HUGE}}}',
+        '{"attempt":1,"max_rss_bytes":1.5}',
+        '{"attempt":1,"cpu_seconds":NaN}',
+        '{"attempt":1,"forced":1}',
+        '{"attempt":1,"kind":7}',
+    ),
     "limits": ('{"node":"many"}', '{"node":1.5}', '{"node":[]}', f'{{"node":{HUGE}}}', '{"node":true}'),
 }
 
@@ -120,7 +131,12 @@ def test_what_stands_in_a_composite_value_is_checked_too(column, value):
 
 @pytest.mark.parametrize(
     ("column", "value"),
-    [("usage", "[1.5,null,null]"), ("progress", f"[null,{2**63 - 1},null]"), ("limits", '{"node":null}')],
+    [
+        ("ended", '{"attempt":1,"a later word":{}}'),
+        ("usage", "[1.5,null,null]"),
+        ("progress", f"[null,{2**63 - 1},null]"),
+        ("limits", '{"node":null}'),
+    ],
 )
 def test_what_may_be_unknown_is_readable_without_it(column, value):
     """And so is the largest number that any store of ours has written."""

@@ -1,5 +1,7 @@
 """A node takes what falls into its own buckets, and says which those are when it does not."""
 
+from datetime import timedelta
+
 import pytest
 
 from chong.store.buckets import BucketPolicy, parse_buckets
@@ -83,6 +85,21 @@ class TestAdmit:
             found.priority,
         ) == (Status.QUEUED, 1, 1, "acme", 4, 5)
         assert (found, LATER_TERM, 0) == (state.task, state.term, state.stored_version)
+
+    def test_what_a_submission_says_counts_before_its_definition(self):
+        """Also where that is nought; the time that a task may run is among its options from then on."""
+        said = Submission(name="n", priority=0, retries=0, run_timeout=9.0, due_at=START + timedelta(hours=1))
+        state, save = admission(None).admit(said, task(retries=3, priority=5, timeout=60.0), START)
+        found = save.snapshot
+        assert (found.priority, found.max_attempts, found.run_timeout, found.due_at) == (0, 1, 9.0, said.due_at)
+        assert (state.options.timeout, state.options.retries) == (9.0, 3)
+        assert save.transitions[0].reason == "manual, due 2026-03-01 13:00:00Z"
+
+    @pytest.mark.parametrize("due", [START, START - timedelta(days=1)])
+    def test_what_is_due_already_has_no_due_time(self, due):
+        """It waits for nothing."""
+        _, save = admission(None).admit(Submission(name="n", due_at=due), task(), START)
+        assert (save.snapshot.due_at, save.transitions[0].reason) == (None, "manual")
 
     def test_parameters_are_never_in_what_the_store_gets(self):
         """They stay on the node."""

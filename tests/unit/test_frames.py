@@ -76,6 +76,18 @@ class TestMeaning:
                 e.FailureArrived(Failure(FailureKind.EXCEPTION, "ValueError", "no such page", "Traceback"), False),
             ),
             (
+                frame(Up.FAILURE, failure=RAISED | {"retry": True, "retry_after": 90.5}),
+                e.FailureArrived(
+                    Failure(FailureKind.EXCEPTION, "ValueError", "no such page", "Traceback"), True, e.RetryAsked(90.5)
+                ),
+            ),
+            (
+                frame(Up.FAILURE, failure=RAISED | {"retry": True, "retry_after": None}),
+                e.FailureArrived(
+                    Failure(FailureKind.EXCEPTION, "ValueError", "no such page", "Traceback"), True, e.RetryAsked()
+                ),
+            ),
+            (
                 frame(Up.FAILURE, failure=RAISED),
                 e.FailureArrived(Failure(FailureKind.EXCEPTION, "ValueError", "no such page", "Traceback")),
             ),
@@ -169,6 +181,12 @@ class TestJunk:
         assert read.number >= 1
         assert math.isfinite(read.at)
         assert math.isclose(read.at, moment.timestamp(), abs_tol=1e-3)
+
+    @pytest.mark.parametrize("after", [-1, 31 * 86_400, True, "5", []])
+    def test_a_wish_beyond_its_bounds_is_a_protocol_error(self, tmp_path, after):
+        """The worker's edge lets none through."""
+        with pytest.raises(ProtocolError, match="expected seconds up to 2592000 as retry_after"):
+            interpret(frame(Up.FAILURE, failure=RAISED | {"retry_after": after}), tmp_path)
 
     @pytest.mark.parametrize("kind", [[], {}, 7, None, "nonsense"])
     def test_a_kind_is_one_of_a_few_words(self, kind):

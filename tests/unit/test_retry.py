@@ -119,3 +119,18 @@ class TestKinds:
         """A time-out that met an exception is a time-out."""
         options = Options(retry_on=("timeout",))
         assert is_retried(kind, options, True) is is_retried(kind, options, False) is (kind is K.TIMEOUT)
+
+
+class TestStoredDue:
+    @pytest.mark.parametrize(("since", "left"), [(5, 85), (100, -10), (-3600, 90)])
+    def test_the_wait_that_was_stored_goes_on(self, since, left):
+        """Whatever the rule says by now; an hour back is no hour more."""
+        task = start_of(queued())
+        task = replace(task, due_at=task.status_changed_at + timedelta(seconds=90))
+        assert retry_left(task, Backoff(), task.status_changed_at + timedelta(seconds=since)) == left
+
+    def test_a_due_time_of_before_is_none(self):
+        """An older version has started the task, and left the time of its submission where it was."""
+        task = start_of(queued())
+        task = replace(task, due_at=task.status_changed_at - timedelta(seconds=90))
+        assert retry_left(task, Backoff(jitter=0), task.status_changed_at) == 1.0

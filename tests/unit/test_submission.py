@@ -1,6 +1,7 @@
 """A submission is within its bounds, or it is refused in one line that says what was expected."""
 
 import json
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
@@ -17,7 +18,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=15,
 )
-FIELDS = st.sampled_from(["name", "key", "params", "unique_key", "trigger", "id"])
+FIELDS = st.sampled_from(["name", "key", "params", "unique_key", "trigger", "id", "priority", "retries", "run_timeout"])
 BIG = {"text": "x" * (PARAMS_LIMIT - len('{"text":""}'))}
 
 
@@ -86,6 +87,15 @@ class TestBounds:
 
 
 class TestJson:
+    def test_terms_come_back_as_they_were_said(self):
+        """By whichever zone; what is not said is not written, as an older version would not read it."""
+        zone = timezone(timedelta(hours=5, minutes=30))
+        said = Submission(
+            name="n", due_at=datetime(2035, 1, 31, 18, tzinfo=zone), priority=0, retries=0, run_timeout=0.5
+        )
+        assert from_json(json.loads(json.dumps(to_json(said)))) == said
+        assert set(to_json(Submission(name="n"))) == {"name", "key", "params", "unique_key", "trigger", "id"}
+
     @given(JSON)
     def test_junk_is_refused_by_one_kind_of_error(self, content):
         """Whatever the JSON."""
@@ -108,7 +118,10 @@ class TestJson:
             ({}, "submission: expected a name, got none"),
             (
                 {"name": "n", "bucket": 1},
-                "submission: expected name, key, params, unique_key, trigger, id, got 'bucket'",
+                (
+                    "submission: expected name, key, params, unique_key, trigger, id, due_at, priority, retries, "
+                    "run_timeout, got 'bucket'"
+                ),
             ),
         ],
     )

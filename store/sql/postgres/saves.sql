@@ -14,25 +14,27 @@ SELECT * FROM unnest(
     :id::uuid[], :name::text[], :status::text[], :version::bigint[], :node::text[], :created_at::timestamptz[],
     :status_changed_at::timestamptz[], :bucket::integer[], :bucket_key::text[], :attempt::integer[],
     :max_attempts::integer[], :unstarted::integer[], :priority::integer[], :tags::text[], :trigger::text[],
-    :unique_key::text[], :group_id::text[], :started_at::timestamptz[], :ended_at::timestamptz[],
+    :unique_key::text[], :group_id::text[], :run_timeout::double precision[], :due_at::timestamptz[],
+    :started_at::timestamptz[], :ended_at::timestamptz[],
     :failure::text[], :outcome::text[], :exit_code::integer[], :exit_signal::integer[], :forced::boolean[],
     :flags::text[], :stop::text[], :expect_version::bigint[], :expect_attempt::integer[],
     :has_trail::boolean[], :source::text[], :owner::text[], :lease_term::text[], :lease_ttl::interval[], :is_run::boolean[]
 ) AS s (
     id, name, status, version, node, created_at, status_changed_at, bucket, bucket_key, attempt, max_attempts,
-    unstarted, priority, tags, trigger, unique_key, group_id, started_at, ended_at, failure, outcome, exit_code,
-    exit_signal, forced, flags, stop, expect_version, expect_attempt, has_trail, source, owner, lease_term,
+    unstarted, priority, tags, trigger, unique_key, group_id, run_timeout, due_at, started_at, ended_at, failure, outcome,
+    exit_code, exit_signal, forced, flags, stop, expect_version, expect_attempt, has_trail, source, owner, lease_term,
     lease_ttl, is_run
 )
 
 -- name: save_consequences
 -- What goes with each task that was written: its trail, its lease, the ends of its commands.
 trail AS (
-    INSERT INTO transitions (task_id, version, source, target, at, actor, event_id, reason, stored_at)
-    SELECT r.*, {now} FROM unnest(
+    INSERT INTO transitions (task_id, version, source, target, at, actor, event_id, reason, ended, stored_at)
+    SELECT r.task_id, r.version, r.source, r.target, r.at, r.actor, r.event_id, r.reason, r.ended::json, {now} FROM unnest(
         :step_task::uuid[], :step_version::bigint[], :step_source::text[], :step_target::text[],
-        :step_at::timestamptz[], :step_actor::text[], :step_event::text[], :step_reason::text[]
-    ) AS r (task_id, version, source, target, at, actor, event_id, reason)
+        :step_at::timestamptz[], :step_actor::text[], :step_event::text[], :step_reason::text[],
+        :step_ended::text[]
+    ) AS r (task_id, version, source, target, at, actor, event_id, reason, ended)
     WHERE r.task_id IN (SELECT id FROM written)
 ),
 granted AS (
@@ -61,8 +63,8 @@ WITH wanted AS MATERIALIZED ({save_rows}),
 written AS (
     UPDATE tasks AS t SET
         status = s.status, version = s.version, status_changed_at = s.status_changed_at, attempt = s.attempt,
-        max_attempts = s.max_attempts, unstarted = s.unstarted, priority = s.priority, started_at = s.started_at,
-        ended_at = s.ended_at, failure = s.failure::json, outcome = s.outcome::json, exit_code = s.exit_code,
+        max_attempts = s.max_attempts, unstarted = s.unstarted, priority = s.priority, due_at = s.due_at,
+        started_at = s.started_at, ended_at = s.ended_at, failure = s.failure::json, outcome = s.outcome::json, exit_code = s.exit_code,
         exit_signal = s.exit_signal, forced = s.forced, flags = s.flags::json, stop = s.stop::json,
         last_heartbeat_at = CASE
             WHEN s.lease_term IS NOT NULL THEN NULL
@@ -94,13 +96,13 @@ WITH wanted AS MATERIALIZED ({save_rows}),
 written AS (
     INSERT INTO tasks (
         id, name, status, version, node, created_at, status_changed_at, bucket, bucket_key, attempt, max_attempts,
-        unstarted, priority, tags, trigger, unique_key, group_id, started_at, ended_at, failure, outcome, exit_code,
-        exit_signal, forced, flags, stop
+        unstarted, priority, tags, trigger, unique_key, group_id, run_timeout, due_at, started_at, ended_at, failure,
+        outcome, exit_code, exit_signal, forced, flags, stop
     )
     SELECT
         id, name, status, version, node, created_at, status_changed_at, bucket, bucket_key, attempt, max_attempts,
-        unstarted, priority, tags::jsonb, trigger, unique_key, group_id, started_at, ended_at, failure::json,
-        outcome::json, exit_code, exit_signal, forced, flags::json, stop::json
+        unstarted, priority, tags::jsonb, trigger, unique_key, group_id, run_timeout, due_at, started_at, ended_at,
+        failure::json, outcome::json, exit_code, exit_signal, forced, flags::json, stop::json
     FROM wanted
     WHERE expect_version = 0 AND source IS NULL AND (
         bucket IS NULL OR :num_buckets::integer IS NULL
@@ -132,6 +134,7 @@ WHERE unique_key IS NOT NULL AND status NOT IN ({final}) AND unique_key = :uniqu
 SELECT 1 FROM tasks
 WHERE id = :id::uuid AND version = :version AND status = :status AND status_changed_at = :status_changed_at
     AND attempt = :attempt AND max_attempts = :max_attempts AND unstarted = :unstarted AND priority = :priority
+    AND due_at IS NOT DISTINCT FROM :due_at::timestamptz
     AND started_at IS NOT DISTINCT FROM :started_at::timestamptz AND ended_at IS NOT DISTINCT FROM :ended_at::timestamptz
     AND failure::text IS NOT DISTINCT FROM :failure::text AND outcome::text IS NOT DISTINCT FROM :outcome::text
     AND exit_code IS NOT DISTINCT FROM :exit_code::integer AND exit_signal IS NOT DISTINCT FROM :exit_signal::integer

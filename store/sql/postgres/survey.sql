@@ -12,16 +12,17 @@ FROM (VALUES (1)) AS one (row)
 LEFT JOIN (SELECT number, at FROM rebucketings ORDER BY number DESC LIMIT 1) AS change ON TRUE
 
 -- name: survey_work
--- Open tasks by node, bucket, name and status, with the one that has not changed for the longest.
+-- Open tasks by node, bucket, name and status, with the one that has not changed for the longest; what waits for its time
+-- stands still from then on.
 SELECT
     t.node, t.bucket, t.name, t.status, count(*) AS tasks,
     count(*) FILTER (WHERE c.since < {now} - :still::interval) AS still,
     min(c.since) AS since, (array_agg(t.id ORDER BY c.since, t.id))[1] AS task_id
 FROM tasks AS t
 CROSS JOIN LATERAL (
-    SELECT coalesce(
+    SELECT greatest(t.due_at, coalesce(
         (SELECT stored_at FROM transitions WHERE task_id = t.id ORDER BY version DESC LIMIT 1), t.status_changed_at
-    ) AS since
+    )) AS since
     OFFSET 0  -- else it is looked up anew wherever it is named
 ) AS c
 WHERE t.status NOT IN ({final})

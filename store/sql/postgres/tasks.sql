@@ -5,7 +5,7 @@
 SELECT
     t.id, t.name, t.status, t.version, t.node, t.created_at, t.status_changed_at, t.bucket, t.bucket_key,
     t.attempt, t.max_attempts, t.unstarted, t.priority, t.tags, t.trigger, t.unique_key, t.group_id,
-    t.started_at, t.ended_at, t.failure, t.outcome, t.exit_code, t.exit_signal, t.forced, t.flags, t.stop,
+    t.run_timeout, t.due_at, t.started_at, t.ended_at, t.failure, t.outcome, t.exit_code, t.exit_signal, t.forced, t.flags, t.stop,
     l.term AS lease_owner,
     l.until AS lease_until,
     CASE WHEN l.task_id IS NULL THEN t.last_heartbeat_at ELSE l.heartbeat_at END AS last_heartbeat_at,
@@ -127,7 +127,7 @@ TRUE
 
 -- name: history
 -- A task's transitions in order.
-SELECT task_id, version, source, target, at, actor, event_id, reason, stored_at
+SELECT task_id, version, source, target, at, actor, event_id, reason, ended, stored_at
 FROM transitions WHERE task_id = :id::uuid ORDER BY version
 
 -- name: append
@@ -138,7 +138,7 @@ ON CONFLICT (task_id, event_id) DO NOTHING
 
 -- name: history_many
 -- The transitions of the tasks of a list.
-SELECT task_id, version, source, target, at, actor, event_id, reason, stored_at
+SELECT task_id, version, source, target, at, actor, event_id, reason, ended, stored_at
 FROM transitions WHERE task_id = ANY(:ids::uuid[]) ORDER BY task_id, version
 
 -- name: notes
@@ -149,6 +149,11 @@ SELECT task_id, kind, at, actor, event_id, detail, stored_at FROM notes WHERE ta
 -- The notes of the tasks of a list.
 SELECT task_id, kind, at, actor, event_id, detail, stored_at
 FROM notes WHERE task_id = ANY(:ids::uuid[]) ORDER BY number
+
+-- name: resolutions
+-- The newest verdict of an operator on each task of a list.
+SELECT DISTINCT ON (task_id) task_id, kind, at, actor, event_id, detail, stored_at
+FROM notes WHERE task_id = ANY(:ids::uuid[]) AND kind = :kind ORDER BY task_id, number DESC
 
 -- name: stats
 -- How many tasks stand in each status.
@@ -165,7 +170,7 @@ SELECT
     count(*) FILTER (WHERE t.status IN ({waiting})) AS queued,
     count(*) FILTER (WHERE t.status IN ({runs})) AS running,
     count(*) FILTER (WHERE l.task_id IS NOT NULL AND {past}) AS expired,
-    {now} - min(t.status_changed_at) FILTER (WHERE t.status IN ({waiting})) AS oldest_wait
+    {now} - min(greatest(t.status_changed_at, t.due_at)) FILTER (WHERE t.status IN ({waiting})) AS oldest_wait
 FROM tasks AS t
 LEFT JOIN {current_leases} AS l ON l.task_id = t.id
 WHERE t.status NOT IN ({final})

@@ -23,20 +23,20 @@ WHERE unique_key IS NOT NULL AND status NOT IN ({final}) AND unique_key = :uniqu
 -- A task's first save: what it is, and its state.
 INSERT INTO tasks (
     id, tail, name, status, version, node, created_at, status_changed_at, bucket, bucket_key, attempt,
-    max_attempts, unstarted, priority, tags, trigger, unique_key, group_id, started_at, ended_at, failure,
-    outcome, exit_code, exit_signal, forced, flags, stop
+    max_attempts, unstarted, priority, tags, trigger, unique_key, group_id, run_timeout, due_at, started_at, ended_at,
+    failure, outcome, exit_code, exit_signal, forced, flags, stop
 ) VALUES (
     :id, :tail, :name, :status, :version, :node, :created_at, :status_changed_at, :bucket, :bucket_key, :attempt,
-    :max_attempts, :unstarted, :priority, :tags, :trigger, :unique_key, :group_id, :started_at, :ended_at, :failure,
-    :outcome, :exit_code, :exit_signal, :forced, :flags, :stop
+    :max_attempts, :unstarted, :priority, :tags, :trigger, :unique_key, :group_id, :run_timeout, :due_at, :started_at,
+    :ended_at, :failure, :outcome, :exit_code, :exit_signal, :forced, :flags, :stop
 )
 
 -- name: save_update
 -- A later save: the state only. Columns that cannot change are left out, so that their indexes rest.
 UPDATE tasks SET
     status = :status, version = :version, status_changed_at = :status_changed_at, attempt = :attempt,
-    max_attempts = :max_attempts, unstarted = :unstarted, priority = :priority, started_at = :started_at,
-    ended_at = :ended_at, failure = :failure, outcome = :outcome, exit_code = :exit_code,
+    max_attempts = :max_attempts, unstarted = :unstarted, priority = :priority, due_at = :due_at,
+    started_at = :started_at, ended_at = :ended_at, failure = :failure, outcome = :outcome, exit_code = :exit_code,
     exit_signal = :exit_signal, forced = :forced, flags = :flags, stop = :stop,
     last_heartbeat_at = :last_heartbeat_at, progress = :progress, usage = :usage
 WHERE id = :id AND version = :expect_version
@@ -46,7 +46,7 @@ WHERE id = :id AND version = :expect_version
 SELECT 1 FROM tasks
 WHERE id = :id AND version = :version AND status = :status AND status_changed_at = :status_changed_at
     AND attempt = :attempt AND max_attempts = :max_attempts AND unstarted = :unstarted AND priority = :priority
-    AND started_at IS :started_at AND ended_at IS :ended_at AND failure IS :failure AND outcome IS :outcome
+    AND due_at IS :due_at AND started_at IS :started_at AND ended_at IS :ended_at AND failure IS :failure AND outcome IS :outcome
     AND exit_code IS :exit_code AND exit_signal IS :exit_signal AND forced = :forced AND flags = :flags
     AND stop IS :stop
 
@@ -56,8 +56,8 @@ INSERT INTO task_tags (tag, task_id) VALUES (?, ?)
 
 -- name: save_transition
 -- One audit row.
-INSERT INTO transitions (task_id, version, source, target, at, actor, event_id, reason, stored_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO transitions (task_id, version, source, target, at, actor, event_id, reason, ended, stored_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: save_lease
 -- The lease of a new attempt, in place of the former one's.

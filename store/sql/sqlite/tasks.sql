@@ -5,7 +5,7 @@
 SELECT
     t.id, t.name, t.status, t.version, t.node, t.created_at, t.status_changed_at, t.bucket, t.bucket_key,
     t.attempt, t.max_attempts, t.unstarted, t.priority, t.tags, t.trigger, t.unique_key, t.group_id,
-    t.started_at, t.ended_at, t.failure, t.outcome, t.exit_code, t.exit_signal, t.forced, t.flags, t.stop,
+    t.run_timeout, t.due_at, t.started_at, t.ended_at, t.failure, t.outcome, t.exit_code, t.exit_signal, t.forced, t.flags, t.stop,
     l.term AS lease_owner,
     l.until AS lease_until,
     iif(l.task_id IS NULL, t.last_heartbeat_at, l.heartbeat_at) AS last_heartbeat_at,
@@ -81,7 +81,7 @@ TRUE
 
 -- name: history
 -- A task's transitions in order.
-SELECT task_id, version, source, target, at, actor, event_id, reason, stored_at
+SELECT task_id, version, source, target, at, actor, event_id, reason, ended, stored_at
 FROM transitions WHERE task_id = :id ORDER BY version
 
 -- name: append
@@ -92,7 +92,7 @@ ON CONFLICT (task_id, event_id) DO NOTHING
 
 -- name: history_many
 -- The transitions of the tasks of a list.
-SELECT task_id, version, source, target, at, actor, event_id, reason, stored_at
+SELECT task_id, version, source, target, at, actor, event_id, reason, ended, stored_at
 FROM transitions WHERE task_id IN (SELECT value FROM json_each(:ids)) ORDER BY task_id, version
 
 -- name: notes
@@ -103,6 +103,14 @@ SELECT task_id, kind, at, actor, event_id, detail, stored_at FROM notes WHERE ta
 -- The notes of the tasks of a list.
 SELECT task_id, kind, at, actor, event_id, detail, stored_at
 FROM notes WHERE task_id IN (SELECT value FROM json_each(:ids)) ORDER BY number
+
+-- name: resolutions
+-- The newest verdict of an operator on each task of a list.
+SELECT task_id, kind, at, actor, event_id, detail, stored_at FROM notes
+WHERE number IN (
+    SELECT max(number) FROM notes
+    WHERE kind = :kind AND task_id IN (SELECT value FROM json_each(:ids)) GROUP BY task_id
+)
 
 -- name: stats
 -- How many tasks stand in each status.
@@ -119,7 +127,7 @@ SELECT
     sum(t.status IN ({waiting})) AS queued,
     sum(t.status IN ({runs})) AS running,
     sum(l.task_id IS NOT NULL AND {past}) AS expired,
-    :now - min(iif(t.status IN ({waiting}), t.status_changed_at, NULL)) AS oldest_wait
+    :now - min(iif(t.status IN ({waiting}), max(t.status_changed_at, ifnull(t.due_at, 0)), NULL)) AS oldest_wait
 FROM tasks AS t
 LEFT JOIN leases AS l ON l.task_id = t.id
 WHERE t.status NOT IN ({final})
