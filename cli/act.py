@@ -17,7 +17,7 @@ from chong.cli.option import issuer_option, json_option, reason_option, wait_opt
 from chong.cli.reach import reach
 from chong.cli.request import Request, carry_out, targets
 from chong.cli.screen import print_json, remark
-from chong.cli.values import read_params
+from chong.cli.values import read_params, read_texts
 from chong.cli.wait import wait_until
 from chong.store.contract import TaskStore
 from chong.store.errors import StoreUnavailable
@@ -32,7 +32,13 @@ from chong.supervisor.submission import Submission
 @click.option(
     "--key", shell_complete=candidates.kept(candidates.keys), help="Key that the task works for; decides its bucket."
 )
-@click.option("-p", "assignments", metavar="NAME=VALUE", multiple=True, help="A parameter: JSON, else text.")
+@click.option(
+    "-p",
+    "assignments",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="A parameter, read by its annotation: 5, true, 2026-12-31, [1, 2].",
+)
 @click.option("--params", metavar="JSON", help="All parameters as a JSON object; -p adds to it.")
 @click.option("--unique", metavar="KEY", help="Refuse while an unfinished task has the same unique key.")
 @click.option("--wait", is_flag=True, help="Wait for the end; exit 0 only when it succeeded.")
@@ -54,7 +60,9 @@ def submit(
     Prints the id of the accepted task. Parameters go over the node's own socket and never leave it.
     """
     call.check_node()
-    submission = Submission(name=name, key=key, params=read_params(params, assignments), unique_key=unique)
+    submission = Submission(
+        name=name, key=key, params=read_params(params), texts=read_texts(assignments), unique_key=unique
+    )
     _check_ownership(call, always=wait)
     accepted = hand_over(call, submission)
     if wait:

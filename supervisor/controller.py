@@ -105,16 +105,19 @@ class Controller:
         *,
         key: str | None = None,
         params: dict[str, Any] | None = None,
+        texts: dict[str, str] | None = None,
         unique_key: str | None = None,
         timeout: float = 30.0,
     ) -> TaskSnapshot:
         """Accept a task; returns it once it is stored, or is safe on this node's disk while the store is away.
 
+        texts: parameters in words, which its signature makes JSON of.
+
         Refused when its bucket is not ours or it has no key in a partition, the name is unknown, the unique key is
         taken, or the node is full or going down; ConfigurationError for what could be no submission; TimeoutError when
         nothing of that is known within `timeout` seconds.
         """
-        submission = Submission(name=name, key=key, params=params or {}, unique_key=unique_key)
+        submission = Submission(name=name, key=key, params=params or {}, texts=texts or {}, unique_key=unique_key)
         self._term.node.admission.bucket_for(key)
         if self._is_closing:
             raise Refused("the node is closed and takes no new work")

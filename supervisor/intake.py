@@ -162,7 +162,7 @@ class Intake:
         if self.catalogue is None:
             raise AssertionError("submissions wait for the catalogue")
         definition = self.catalogue.find(submission.name)
-        definition.check_names(submission.params)
+        submission = definition.read(submission)
         state, save = self.admission.admit(submission, definition, datetime.now(UTC))
         self._spool.keep(submission)
         self._tasks.add(state, [save])

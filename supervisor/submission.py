@@ -3,7 +3,7 @@
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from chong.store.errors import ConfigurationError
 from chong.store.ids import is_id, new_id
@@ -19,7 +19,9 @@ _CONTROL = ("Cc", "Cs")  # control characters and lone surrogates
 class Submission:
     """`id` is made by whoever submits, so that a request whose answer was lost can be sent again.
 
-    Raises ConfigurationError when a field is out of bounds; whether the node may take it is asked later.
+    texts: parameters as somebody has typed them, beside `params` or in their places. The node makes JSON of them by the
+    signature of the task, before it keeps the submission. Raises ConfigurationError when a field is out of bounds;
+    whether the node may take it is asked later.
     """
 
     name: str
@@ -28,6 +30,7 @@ class Submission:
     unique_key: str | None = None
     trigger: str = "manual"
     id: str = field(default_factory=new_id)
+    texts: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not is_id(self.id):
@@ -39,6 +42,8 @@ class Submission:
             check_text("unique key", self.unique_key, KEY_LIMIT)
         check_text("trigger", self.trigger, NAME_LIMIT)
         _check_params(self.params)
+        if self.texts:
+            _check_texts(self.texts)
 
 
 def check_text(what: str, value: object, limit: int) -> None:
@@ -67,8 +72,17 @@ def _check_params(params: object) -> None:
         raise ConfigurationError(str(error)) from None
 
 
+def _check_texts(texts: object) -> None:
+    _check_params(texts)
+    for name, text in dict(cast("Mapping[str, object]", texts)).items():
+        if not isinstance(text, str):
+            raise ConfigurationError(f"texts: expected text for {name[:60]!r}, got {type(text).__name__}")
+
+
 def to_json(submission: Submission) -> dict[str, Any]:
-    return {name: getattr(submission, name) for name in Submission.__dataclass_fields__}
+    """Without texts, where there are none."""
+    content = {name: getattr(submission, name) for name in Submission.__dataclass_fields__}
+    return content if submission.texts else {name: value for name, value in content.items() if name != "texts"}
 
 
 def from_json(content: object) -> Submission:
