@@ -20,7 +20,7 @@ from chong.cli.reach import reach
 from chong.cli.request import Request, carry_out, targets
 from chong.cli.screen import print_json, remark
 from chong.cli.times import utc_now
-from chong.cli.values import read_duration, read_params, reads
+from chong.cli.values import read_duration, read_params, read_texts, reads
 from chong.cli.wait import wait_until
 from chong.store.contract import TaskStore
 from chong.store.errors import StoreUnavailable
@@ -35,7 +35,13 @@ from chong.supervisor.submission import Submission
 @click.option(
     "--key", shell_complete=candidates.kept(candidates.keys), help="Key that the task works for; decides its bucket."
 )
-@click.option("-p", "assignments", metavar="NAME=VALUE", multiple=True, help="A parameter: JSON, else text.")
+@click.option(
+    "-p",
+    "assignments",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="A parameter, read by its annotation: 5, true, 2026-12-31, [1, 2].",
+)
 @click.option("--params", metavar="JSON", help="All parameters as a JSON object; -p adds to it.")
 @click.option("--unique", metavar="KEY", help="Refuse while an unfinished task has the same unique key.")
 @click.option("--at", metavar="WHEN", callback=reads(read_due), help="Not before this ISO time; without zone local.")
@@ -70,9 +76,9 @@ def submit(
     Prints the id of the accepted task. Parameters go over the node's own socket and never leave it.
     """
     call.check_node()
-    given = read_params(params, assignments)
     due = due_of(at, wait_for, utc_now())
-    submission = Submission(name=name, key=key, params=given, unique_key=unique, due_at=due, **terms)
+    given, texts = read_params(params), read_texts(assignments)
+    submission = Submission(name=name, key=key, params=given, texts=texts, unique_key=unique, due_at=due, **terms)
     _check_ownership(call, always=wait)
     accepted = hand_over(call, submission)
     if wait:

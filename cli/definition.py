@@ -13,7 +13,7 @@ _DEFAULTS: dict[str, Any] = as_json(asdict(Options())) | {"env": []}
 
 _SECONDS = frozenset({"timeout", "stop_grace", "kill_grace", "start_timeout", "every"})
 _BYTES = frozenset({"memory", "log_max"})
-_BESIDE = frozenset({"parameters", "exec"})
+_BESIDE = frozenset({"parameters", "exec", "unchecked"})
 """What the catalogue says of a definition that is no option of it."""
 
 _UNITS_OF_TIME = (("d", 86_400), ("h", 3600), ("m", 60))
@@ -21,11 +21,13 @@ _UNITS_OF_SIZE = (("T", 1024**4), ("G", 1024**3), ("M", 1024**2), ("K", 1024))
 
 
 def options_text(options: Mapping[str, Any]) -> str:
-    """Those that are not the default; last, why its runs are not forked, where they are not."""
+    """Those that are not the default; last, that its runs are not forked, and parameters that are not checked."""
     chosen = sorted(name for name in options if name not in _BESIDE and options[name] != _DEFAULTS.get(name))
     said = [_option(name, options[name]) for name in chosen]
     if options.get("exec"):
         said.append("(not forked: its module leaves threads or replaces functions)")
+    if unchecked := options.get("unchecked"):
+        said.append(f"(not checked: {', '.join(map(str, unchecked))})")
     return " ".join(said)
 
 

@@ -25,7 +25,7 @@ from chong.cli.place import temporary_place
 from chong.cli.render import block, escape
 from chong.cli.screen import print_json, remark
 from chong.cli.taskrow import progress_text
-from chong.cli.values import read_params
+from chong.cli.values import read_params, read_texts
 from chong.store.errors import Refused
 from chong.store.few import few
 from chong.store.memory import InMemoryTaskStore
@@ -51,7 +51,13 @@ PROGRESS_SECONDS = 1.0
 @click.command()
 @click.argument("name", shell_complete=names())
 @click.option("--key", shell_complete=kept(keys), help="Key that the task works for.")
-@click.option("-p", "assignments", metavar="NAME=VALUE", multiple=True, help="A parameter: JSON, else text.")
+@click.option(
+    "-p",
+    "assignments",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="A parameter, read by its annotation: 5, true, 2026-12-31, [1, 2].",
+)
 @click.option("--params", metavar="JSON", help="All parameters as a JSON object; -p adds to it.")
 @option_of(KEYS["tasks"])
 @json_option
@@ -71,7 +77,7 @@ def run(
     Needs no supervisor and no store, and leaves nothing behind. The task's output goes to standard output and its
     result after it; with --json the output goes to standard error. Ctrl-C asks the task to stop, a second one kills it.
     """
-    submission = Submission(name=name, key=key, params=read_params(params, assignments))
+    submission = Submission(name=name, key=key, params=read_params(params), texts=read_texts(assignments))
     config = replace(call.config, options={**call.config.options, "tasks": tasks})
     with ExitStack() as ends:
         interrupts = ends.enter_context(Interrupts())
@@ -120,12 +126,14 @@ class Foreground:
         return Follower(self._look, lambda attempt: log_of(f"{self._task.id}.{attempt}"), output).follow(self._task)
 
     def _submit(self, submission: Submission) -> TaskSnapshot:
-        name, key, params = submission.name, submission.key, dict(submission.params)
+        name, key = submission.name, submission.key
+        params, texts = dict(submission.params), dict(submission.texts)
+        seconds = self._settings.hello_seconds
         self._interrupts.raises = True
         try:
             if self._interrupts.count:
                 raise KeyboardInterrupt
-            return self._controller.submit(name, key=key, params=params, timeout=self._settings.hello_seconds)
+            return self._controller.submit(name, key=key, params=params, texts=texts, timeout=seconds)
         except UnknownTask as unknown:
             self._show_imports(only_if=TRACEBACK)
             raise Refused(_unknown(unknown)) from None
@@ -134,7 +142,7 @@ class Foreground:
             raise
         except TimeoutError:
             self._show_imports()
-            raise Refused(f"the task modules were not loaded within {self._settings.hello_seconds:g} s") from None
+            raise Refused(f"the task modules were not loaded within {seconds:g} s") from None
         finally:
             self._interrupts.raises = False
 

@@ -10,6 +10,7 @@ import click
 from chong.cli.times import utc_now
 from chong.store.errors import ConfigurationError
 from chong.store.states import Status
+from chong.supervisor.jsontext import refuse_constant
 from chong.supervisor.nearest import suggestion
 from chong.worker.duration import parse_duration
 
@@ -66,24 +67,12 @@ def _iso(text: str) -> datetime:
     return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def read_params(document: str | None, assignments: Iterable[str]) -> dict[str, Any]:
-    """The parameters of a submission: a JSON object, then `name=value` pairs that add to it or replace."""
-    params = _read_object(document) if document is not None else {}
-    seen: set[str] = set()
-    for assignment in assignments:
-        name, equals, value = assignment.partition("=")
-        if not name or not equals:
-            raise ConfigurationError(f"-p: expected name=value, got {assignment[:60]!r}")
-        if name in seen:
-            raise ConfigurationError(f"-p: {name!r} is given twice")
-        seen.add(name)
-        params[name] = _json_or_text(value)
-    return params
-
-
-def _read_object(document: str) -> dict[str, Any]:
+def read_params(document: str | None) -> dict[str, Any]:
+    """The parameters of a submission, as a JSON object."""
+    if document is None:
+        return {}
     try:
-        content = json.loads(document, parse_constant=_refuse_constant)
+        content = json.loads(document, parse_constant=refuse_constant)
     except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"--params: expected a JSON object, got text that is not JSON: {error}") from None
     if not isinstance(content, dict):
@@ -91,13 +80,17 @@ def _read_object(document: str) -> dict[str, Any]:
     return content
 
 
-def _json_or_text(value: str) -> Any:
-    try:
-        return json.loads(value, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
-        return value
+def read_texts(assignments: Iterable[str]) -> dict[str, str]:
+    """Parameters as `name=value`; what a value stands for only the node knows, which has the task's signature.
 
-
-def _refuse_constant(word: str) -> Any:
-    # Python reads NaN and Infinity, JSON has no such values.
-    raise ValueError(f"{word} is not JSON")
+    Each name once: of two values nobody can tell here whether they are two items of a list, or one too many.
+    """
+    texts: dict[str, str] = {}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not name or not equals:
+            raise ConfigurationError(f"-p: expected name=value, got {assignment[:60]!r}")
+        if name in texts:
+            raise ConfigurationError(f"-p: expected each name once and a list as {name}=[...], got {name!r} twice")
+        texts[name] = value
+    return texts

@@ -10,6 +10,8 @@ from chong.store.errors import Refused
 from chong.store.model import CatalogueEntry
 from chong.supervisor.files import read_json
 from chong.supervisor.holds import EVERYTHING
+from chong.supervisor.signature import Types, types_from_json
+from chong.supervisor.submission import Submission
 from chong.worker.nearest import nearest
 from chong.worker.options import Options, options_from_json
 from chong.worker.wire import ProtocolError
@@ -17,6 +19,7 @@ from chong.worker.wire import ProtocolError
 UNDEFINED = "no task module defines it any more: what waits fails when it is released"
 MOST_REFUSED = 2000
 """Characters about one name."""
+MOST_ABOUT_PARAMETERS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +37,31 @@ class Task:
     optional: frozenset[str] = frozenset()
     accepts_any: bool = False
     is_executed: bool = False
+    types: Types = Types()  # noqa: RUF009 - frozen
+
+    def read(self, submission: Submission) -> Submission:
+        """With its parameters as they are kept; Refused when they do not fit the signature."""
+        self.check_names({**submission.params, **submission.texts})
+        try:
+            params = self.types.read(submission.params, submission.texts)
+        except ValueError as error:
+            said = f"task {self.name!r}: {error}; its parameters are {self.parameters}"
+            raise Refused(said[:MOST_ABOUT_PARAMETERS]) from None
+        return replace(submission, params=params, texts={}) if submission.texts else submission
 
     def check_names(self, params: Mapping[str, Any]) -> None:
         """Refused when parameters are missing or unknown: such a run could only fail, again and again."""
         missing = sorted(self.required.difference(params))
         strange = [] if self.accepts_any else sorted(set(params) - self.required - self.optional)
         if missing or strange:
-            got = ", ".join([*(f"no {name!r}" for name in missing), *(f"an unknown {name!r}" for name in strange)])
-            raise Refused(f"task {self.name!r}: expected parameters {self.parameters}, got {got}"[:500])
+            got = ", ".join([*(f"no {name!r}" for name in missing), *(self._unknown(name) for name in strange)])
+            raise Refused(
+                f"task {self.name!r}: expected parameters {self.parameters}, got {got}"[:MOST_ABOUT_PARAMETERS]
+            )
+
+    def _unknown(self, name: str) -> str:
+        near = nearest(name, sorted(self.required | self.optional))
+        return f"an unknown {name!r}" + (f" (did you mean {near!r}?)" if near else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +159,7 @@ def read_catalogue(path: Path) -> Catalogue:
     """ProtocolError when the file is not there, or is not what a forkserver of this version writes."""
     try:
         return _catalogue_from(read_json(path))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ProtocolError(f"catalogue {path}: expected a forkserver's list of tasks, got {error!r}") from error
 
 
@@ -154,6 +174,7 @@ def _catalogue_from(content: Any) -> Catalogue:
             frozenset(item["accepts"]["optional"]),
             item["accepts"]["any"],
             item["exec"],
+            types_from_json(item["types"]) if "types" in item else Types(),
         )
         for item in content["tasks"]
     }
@@ -172,5 +193,7 @@ def _beside(first: Refusal, error: str) -> Refusal:
 
 def _shown(task: Task) -> dict[str, object]:
     """For the shared store: of `env` the names alone, its values may be secrets."""
-    way = {"exec": True} if task.is_executed else {}
-    return {"parameters": task.parameters, **asdict(task.options), "env": sorted(task.options.env), **way}
+    more: dict[str, object] = {"exec": True} if task.is_executed else {}
+    if task.types.unchecked:
+        more["unchecked"] = list(task.types.unchecked)
+    return {"parameters": task.parameters, **asdict(task.options), "env": sorted(task.options.env), **more}

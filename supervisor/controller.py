@@ -106,6 +106,7 @@ class Controller:
         *,
         key: str | None = None,
         params: dict[str, Any] | None = None,
+        texts: dict[str, str] | None = None,
         unique_key: str | None = None,
         due_at: datetime | None = None,
         priority: int | None = None,
@@ -115,7 +116,8 @@ class Controller:
     ) -> TaskSnapshot:
         """Accept a task; returns it once it is stored, or is safe on this node's disk while the store is away.
 
-        due_at: not to start before. priority, retries, run_timeout: in place of the definition's.
+        texts: parameters in words, which its signature makes JSON of. due_at: not to start before. priority, retries,
+        run_timeout: in place of the definition's.
 
         Refused when its bucket is not ours or it has no key in a partition, the name is unknown, the unique key is
         taken, or the node is full or going down; ConfigurationError for what could be no submission; TimeoutError when
@@ -125,6 +127,7 @@ class Controller:
             name=name,
             key=key,
             params=params or {},
+            texts=texts or {},
             unique_key=unique_key,
             due_at=due_at,
             priority=priority,

@@ -182,7 +182,7 @@ class Intake:
         if self.catalogue is None:
             raise AssertionError("submissions wait for the catalogue")
         definition = self.catalogue.find(submission.name)
-        definition.check_names(submission.params)
+        submission = definition.read(submission)
         state, save = self.admission.admit(submission, definition, datetime.now(UTC))
         self._keeping[submission.id] = [settled]
         self._spool.keep(submission, partial(self._kept, state, save))

@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from chong.store.errors import ConfigurationError
 from chong.store.ids import is_id, new_id
@@ -17,7 +17,7 @@ PRIORITY_MOST = 1_000_000
 RETRIES_MOST = 1_000_000
 TIMEOUT_MOST = 365 * 86_400.0
 """Seconds."""
-_TERMS = ("due_at", "priority", "retries", "run_timeout")
+_TERMS = ("due_at", "priority", "retries", "run_timeout", "texts")
 _CONTROL = ("Cc", "Cs")  # control characters and lone surrogates
 
 
@@ -26,6 +26,8 @@ class Submission:
     """`id` is made by whoever submits, so that a request whose answer was lost can be sent again.
 
     due_at: not to be started before. priority, retries, run_timeout (in seconds): in place of the definition's.
+    texts: parameters as somebody has typed them, beside `params` or in their places. The node makes JSON of them by the
+    signature of the task, before it keeps the submission.
 
     Raises ConfigurationError when a field is out of bounds; whether the node may take it is asked later.
     """
@@ -40,6 +42,7 @@ class Submission:
     priority: int | None = None
     retries: int | None = None
     run_timeout: float | None = None
+    texts: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not is_id(self.id):
@@ -52,6 +55,8 @@ class Submission:
         check_text("trigger", self.trigger, NAME_LIMIT)
         _check_params(self.params)
         _check_terms(self)
+        if self.texts:
+            _check_texts(self.texts)
 
 
 def check_text(what: str, value: object, limit: int) -> None:
@@ -98,12 +103,19 @@ def _check_whole(what: str, value: object, least: int, most: int) -> None:
         raise ConfigurationError(f"{what}: expected a whole number from {least} to {most}, got {got}")
 
 
+def _check_texts(texts: object) -> None:
+    _check_params(texts)
+    for name, text in dict(cast("Mapping[str, object]", texts)).items():
+        if not isinstance(text, str):
+            raise ConfigurationError(f"texts: expected text for {name[:60]!r}, got {type(text).__name__}")
+
+
 def to_json(submission: Submission) -> dict[str, Any]:
-    """Terms that are not said are left out: an older version knows nothing of them."""
+    """Terms that are not said, and texts where there are none, are left out: an older version knows nothing of them."""
     said = {name: getattr(submission, name) for name in Submission.__dataclass_fields__}
     if submission.due_at is not None:
         said["due_at"] = submission.due_at.isoformat()
-    return {name: value for name, value in said.items() if value is not None or name not in _TERMS}
+    return {name: value for name, value in said.items() if name not in _TERMS or value not in (None, {})}
 
 
 def from_json(content: object) -> Submission:

@@ -82,6 +82,9 @@ class Catalogue:
             except ValueError as error:  # a task whose user this process cannot become is none of ours
                 self._refuse(module, entry, str(error))
                 return
+        if fault := entry.get("fault"):
+            self._refuse(module, entry, fault)
+            return
         first = self._entries.setdefault(name, entry)
         if first is entry:
             self.homes[name] = module

@@ -4,10 +4,11 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+from chong.worker.conversion import Conversion
 from chong.worker.options import LOG_MAX, NAME_LIMIT, Backoff, DefinitionError, Duration, Options, read_options
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*\Z")
@@ -28,6 +29,17 @@ class Definition:
     function: Callable[..., Any]
     retry_on: tuple[type[BaseException], ...] | None = None
     no_retry_on: tuple[type[BaseException], ...] = ()
+    _conversions: list[Conversion] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    @property
+    def conversion(self) -> Conversion:
+        """What the annotations make of parameters; found once, by the forkserver, as each of its workers needs it.
+
+        Not when it is declared: what the annotations name may be defined below it.
+        """
+        if not self._conversions:
+            self._conversions.append(Conversion(self.function))
+        return self._conversions[0]
 
     @property
     def module(self) -> str:

@@ -14,7 +14,10 @@ Entry = dict[str, Any]
 
 
 def entry_of(definition: Definition) -> Entry:
-    """Plain JSON. `function` tells two definitions of one module from each other; `line`: 0 for what has none."""
+    """Plain JSON. `function` tells two definitions of one module from each other; `line`: 0 for what has none.
+
+    fault: why it cannot be served, "" when it can.
+    """
     function = definition.function
     code = getattr(inspect.unwrap(function), "__code__", None)
     return {
@@ -25,6 +28,8 @@ def entry_of(definition: Definition) -> Entry:
         "options": asdict(definition.options),
         "parameters": _parameters(definition),
         "accepts": _accepts(definition),
+        "types": definition.conversion.described,
+        "fault": definition.conversion.fault,
     }
 
 
@@ -45,11 +50,23 @@ def _accepts(definition: Definition) -> dict[str, Any]:
     }
 
 
+class _Bare(str):
+    """Text without quotes around it."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def _bare(annotation: Any) -> Any:
+    """As it was written, also where `from __future__ import annotations` has made text of it."""
+    return _Bare(annotation) if type(annotation) is str else annotation
+
+
 def _parameters(definition: Definition) -> str:
     """The signature without the context, as people would write the parameters; defaults may be of any type."""
     try:
         signature = inspect.signature(definition.function)
-        rest = list(signature.parameters.values())[1:]
+        rest = [each.replace(annotation=_bare(each.annotation)) for each in list(signature.parameters.values())[1:]]
         text = str(signature.replace(parameters=rest, return_annotation=inspect.Signature.empty))
     except Exception:  # noqa: BLE001
         return "(...)"

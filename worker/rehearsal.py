@@ -23,7 +23,7 @@ from chong.worker.outcome import Failure, failure_of
 from chong.worker.plain import decode_plain
 from chong.worker.progress import Progress
 from chong.worker.result import ResultInvalid, ResultTooLarge, encode_params, encode_result, encode_state
-from chong.worker.run import _mismatch
+from chong.worker.run import _call, _mismatch
 from chong.worker.script import At, EndlessTaskError, Moment, Script
 from chong.worker.wire import Up
 
@@ -131,7 +131,7 @@ class Stage:
         if mismatch is not None:
             failure = failure_of(fact("exception", "TypeError", mismatch))
             return self._ended(None, failure, TypeError(mismatch))
-        return self._called(listener, partial(self._definition.function, *arguments, **given))
+        return self._called(listener, partial(_call, self._definition, arguments, given))
 
     def _called(self, listener: Listener, call: Callable[[], Any]) -> Rehearsal:
         try:

@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 from chong.worker.channel import Channel
 from chong.worker.context import TaskContext
+from chong.worker.conversion import Unfit
 from chong.worker.definition import Definition
 from chong.worker.failure import Facts, describe, fact, shorten
 from chong.worker.listener import Listener
@@ -106,7 +107,7 @@ class _Run:
         if (mismatch := _mismatch(definition, arguments, params)) is not None:
             self._retry = {"retry": definition.is_retried_after(TypeError)}
             return fact("exception", "TypeError", mismatch)
-        return definition, partial(definition.function, *arguments, **params)
+        return definition, partial(_call, definition, arguments, params)
 
     def _value(self, name: str) -> Any:
         """What `go` carries, or what lies in the file that it names."""
@@ -213,6 +214,15 @@ class _Run:
         for stream in (getattr(sys, "stdout", None), getattr(sys, "stderr", None), *self._streams):
             with suppress(BaseException):
                 stream.flush()  # type: ignore[union-attr]
+
+
+def _call(definition: Definition, arguments: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """The conversion is user code, too: classes of the module's have their own say."""
+    try:
+        converted = definition.conversion.convert(params)
+    except Unfit as error:
+        raise TypeError(f"task {definition.name!r}: {error}") from None
+    return definition.function(*arguments, **converted)
 
 
 def _mismatch(definition: Definition, arguments: tuple[Any, ...], params: Any) -> str | None:

@@ -4,6 +4,9 @@
 
 import os
 import time
+from dataclasses import dataclass
+from datetime import date, timedelta
+from enum import Enum
 
 from chong.worker import TaskContext, task
 
@@ -14,6 +17,26 @@ def greet(ctx: TaskContext, name: str = "you", times: int = 1) -> dict:
         print(f"hello {name}", flush=True)
         ctx.checkpoint(done=done + 1, total=times, message=f"greeting {name}")
     return {"name": name, "key": ctx.key, "attempt": ctx.attempt}
+
+
+class Level(Enum):
+    LOW = "low"
+    HIGH = "high"
+
+
+@dataclass
+class Page:
+    start: int
+    end: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.end is not None and self.end < self.start:
+            raise ValueError("it ends before it starts")
+
+
+@task("pages")
+def pages(_: TaskContext, day: date, pages: list[Page], level: Level = Level.LOW, wait: timedelta | None = None) -> str:
+    return repr((day, pages, level, wait))
 
 
 @task("flaky", retries=1)

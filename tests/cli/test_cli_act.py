@@ -125,13 +125,14 @@ def test_the_largest_submission_fits_a_line(path: Path):
 
 
 def test_submit_prints_the_id(world: World, chong):
-    """Values are JSON where they parse as JSON, text elsewhere; -p adds to --params."""
+    """What is said with -p goes as it is, beside --params: only the node knows what it stands for."""
     server = FakeSupervisor(world.state / "run" / "control.sock", accepted, accepted)
     args = ["-p", "since=2024-01-01", "-p", "n=3", "-p", "x=NaN", "-p", "e=a=b", "-p", 'l=[1,"2"]']
     answer = chong("submit", "n", "--key", "k", *args, "--params", '{"n": 1, "o": {}}', "--unique", "u")
     assert (answer.code, answer.out) == (0, server.requests[0]["id"] + "\n")
-    assert server.requests[0]["params"] == {
-        "n": 3, "o": {}, "since": "2024-01-01", "x": "NaN", "e": "a=b", "l": [1, "2"]
+    assert server.requests[0]["params"] == {"n": 1, "o": {}}
+    assert server.requests[0]["texts"] == {
+        "n": "3", "since": "2024-01-01", "x": "NaN", "e": "a=b", "l": '[1,"2"]'
     }  # fmt: skip
     assert (server.requests[0]["key"], server.requests[0]["unique_key"]) == ("k", "u")
     assert set(chong("submit", "n", "--json").json) == {"id", "name", "status"}

@@ -58,7 +58,7 @@ BAD = [
     (["drain", "node-a", "--timeout", "0s"], "--timeout: expected it beside --wait, got it alone"),
     (["hold", "--name", "x", "--timeout", "5s"], "--timeout: expected it beside --wait, got it alone"),
     (["submit", "x", "-p", "a"], "-p: expected name=value, got 'a'"),
-    (["submit", "x", "-p", "a=1", "-p", "a=2"], "-p: 'a' is given twice"),
+    (["submit", "x", "-p", "a=1", "-p", "a=2"], "-p: expected each name once and a list as a=[...], got 'a' twice"),
     (["submit", "x", "--params", "[1]"], "--params: expected a JSON object, got list"),
     (["submit", "x", "--params", "{"], None),
     (["submit", "x", "--params", '{"a": NaN}'], None),

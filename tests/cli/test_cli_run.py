@@ -81,6 +81,24 @@ def test_a_task_runs_with_its_output_and_its_result(place: Foreground):
     assert json.loads(result) == {"name": "ann", "key": "acme", "attempt": 1}
 
 
+def test_parameters_become_what_the_annotations_say(place: Foreground):
+    """Classes of the module's own, too, which the command has never seen."""
+    pages = ["--params", '{"pages": [{"start": 1}, {"start": 2, "end": 3}]}']
+    answer = place.run("pages", *pages, "-p", "day=2026-12-01", "-p", "level=high", "-p", "wait=1h30m")
+    assert json.loads(answer.out) == (
+        "(datetime.date(2026, 12, 1), [Page(start=1, end=None), Page(start=2, end=3)], "
+        "<Level.HIGH: 'high'>, datetime.timedelta(seconds=5400))"
+    )
+
+
+def test_what_a_class_of_the_tasks_refuses_is_a_failure_of_the_task(place: Foreground):
+    """Only its own code could know; the task's message says where."""
+    answer = place.run("pages", "-p", "day=2026-12-01", "-p", 'pages=[{"start": 2, "end": 1}]')
+    assert answer.code == 1
+    last = "chong: failed, exception TypeError: task 'pages': it ends before it starts at pages[0]\n"
+    assert answer.err.endswith(last)
+
+
 def test_json_is_the_whole_task_alone(place: Foreground):
     """The task's output does not get in its way."""
     answer = place.run("greet", "--params", '{"name": "bob"}', "--json")
@@ -143,7 +161,12 @@ def test_a_second_ctrl_c_kills_it(place: Foreground):
     ("args", "code", "said"),
     [
         (["gret"], 1, "did you mean 'greet'?"),
-        (["greet", "-p", "nmae=ann"], 1, "an unknown 'nmae'"),
+        (["greet", "-p", "nmae=ann"], 1, "an unknown 'nmae' (did you mean 'name'?)"),
+        (
+            ["greet", "-p", "times=many"],
+            1,
+            "task 'greet': expected int at times, got str; its parameters are (name: str",
+        ),
         (["greet", "--params", "{"], 2, "expected a JSON object"),
         (["greet", "--key", "a\nb"], 2, "no control characters"),
     ],

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from chong.cli.definition import options_text
 from chong.store.buckets import BucketPolicy, parse_buckets
 from chong.store.errors import Refused
 from chong.store.specimens import LATER_TERM, NODE, START
@@ -11,6 +12,7 @@ from chong.store.states import Status
 from chong.supervisor.admission import Admission
 from chong.supervisor.catalogue import Catalogue, Refusal, Task, read_catalogue
 from chong.supervisor.files import write_json
+from chong.supervisor.signature import Types
 from chong.supervisor.submission import Submission
 from chong.worker.options import Options, options_from_json
 from chong.worker.wire import ProtocolError
@@ -18,6 +20,7 @@ from chong.worker.wire import ProtocolError
 ALL = [None, frozenset(range(64))]
 MINE = parse_buckets("0-15")
 DEEP = "[" * 100_000
+UNTYPED = {"shapes": {}, "rest": None, "classes": [], "unchecked": []}
 
 
 def admission(owned):
@@ -177,14 +180,42 @@ class TestCatalogue:
 
     @pytest.mark.parametrize(
         ("params", "got"),
-        [({}, "no 'a'"), ({"a": 1, "c": 2}, "an unknown 'c'"), ({"c": 2}, "no 'a', an unknown 'c'")],
+        [
+            ({}, "no 'a'"),
+            ({"a": 1, "c": 2}, "an unknown 'c'"),
+            ({"c": 2}, "no 'a', an unknown 'c'"),
+            ({"a": 1, "lates": 2}, "an unknown 'lates' (did you mean 'latest'?)"),
+        ],
     )
     def test_parameters_that_do_not_fit_are_refused_with_the_signature(self, params, got):
         """Such a run could only fail, as often as it is retried."""
-        task = Task("n", "m", "(a, b=1)", Options(), frozenset("a"), frozenset("b"))
+        task = Task("n", "m", "(a, b=1)", Options(), frozenset("a"), frozenset({"b", "latest"}))
         with pytest.raises(Refused, match=r"\Atask 'n': expected parameters \(a, b=1\), got ") as refused:
             task.check_names(params)
         assert str(refused.value).endswith(f"got {got}")
+
+    @pytest.mark.parametrize(
+        "types",
+        [3, {}, {**UNTYPED, "shapes": {"a": {"is": "toast"}}},
+         {**UNTYPED, "shapes": {"a": {"is": "class", "number": 1}}},
+         {**UNTYPED, "shapes": {"a": {"is": "int", "limits": {"ge": "x"}}}},
+         {**UNTYPED, "shapes": {"a": {"is": "choice", "of": [1.5]}}},
+         {**UNTYPED, "classes": [{"name": "C", "required": [], "fields": {"f": {"is": "list"}}}]}],
+    )  # fmt: skip
+    def test_types_that_no_forkserver_writes_are_its_fault(self, tmp_path, types):
+        """Found when they are read: a submission must not meet them."""
+        item = {"name": "n", "module": "m", "parameters": "(a)", "options": {}, "exec": False, "types": types}
+        item["accepts"] = {"required": ["a"], "optional": [], "any": False}
+        write_json(tmp_path / "c.json", {"tasks": [item], "errors": []})
+        with pytest.raises(ProtocolError, match="expected a forkserver's list of tasks"):
+            read_catalogue(tmp_path / "c.json")
+
+    def test_parameters_that_are_not_checked_are_shown(self):
+        """`chong tasks` says so; of others there is nothing to say."""
+        tasks = {"n": Task("n", "m", "(a)", Options(), types=Types(unchecked=("a",))), "o": task("o")}
+        shown = {entry.name: entry.options for entry in Catalogue(tasks).entries("a", {}, {})}
+        assert [options.get("unchecked") for options in shown.values()] == [["a"], None]
+        assert options_text(shown["n"]).endswith("(not checked: a)")
 
     def test_parameters_that_fit_are_taken(self):
         """Required ones, optional ones, and any where the function takes any."""

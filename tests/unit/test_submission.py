@@ -18,7 +18,9 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=15,
 )
-FIELDS = st.sampled_from(["name", "key", "params", "unique_key", "trigger", "id", "priority", "retries", "run_timeout"])
+FIELDS = st.sampled_from(
+    ["name", "key", "params", "texts", "unique_key", "trigger", "id", "priority", "retries", "run_timeout"]
+)
 BIG = {"text": "x" * (PARAMS_LIMIT - len('{"text":""}'))}
 
 
@@ -58,6 +60,8 @@ class TestBounds:
             ({"id": None}, "id: expected a lower-case UUID, got 'None'"),
             ({"params": None}, "parameters: expected a JSON object, got NoneType"),
             ({"params": {1: 2}}, "parameters: expected a JSON object, got dict"),
+            ({"texts": {"n": 1}}, "texts: expected text for 'n', got int"),
+            ({"texts": {"n": "\ud800"}}, 'parameters["n"]: expected text, got a lone surrogate'),
             (
                 {"params": BIG | {"more": 1}},
                 "parameters: expected at most 262144 bytes of JSON, got more",
@@ -109,7 +113,8 @@ class TestJson:
             submission = from_json(content)
         except ConfigurationError:
             return
-        assert content == {name: value for name, value in to_json(submission).items() if name in content}
+        read_back = {"texts": {}} | to_json(submission)
+        assert content == {name: value for name, value in read_back.items() if name in content}
 
     @pytest.mark.parametrize(
         ("content", "message"),
@@ -120,7 +125,7 @@ class TestJson:
                 {"name": "n", "bucket": 1},
                 (
                     "submission: expected name, key, params, unique_key, trigger, id, due_at, priority, retries, "
-                    "run_timeout, got 'bucket'"
+                    "run_timeout, texts, got 'bucket'"
                 ),
             ),
         ],
@@ -133,8 +138,10 @@ class TestJson:
 
     def test_it_reads_back_as_it_was_written(self):
         """Through JSON."""
-        submission = Submission(name="n", key="名前", params={"a": [1, None]}, unique_key="u", trigger="schedule")
-        assert submission == from_json(json.loads(json.dumps(to_json(submission))))
+        for texts in ({}, {"b": "1"}):
+            submission = Submission(name="n", key="名前", params={"a": [1, None]}, unique_key="u", texts=texts)
+            assert submission == from_json(json.loads(json.dumps(to_json(submission))))
+            assert ("texts" in to_json(submission)) == bool(texts)
 
     @pytest.mark.parametrize("depth", [250, 400, 480])
     def test_deep_parameters_are_taken_whole_or_refused(self, depth):

@@ -62,6 +62,13 @@ def test_the_catalogue_shows_options_and_parameters(connection, node):
         "parameters": "(since: str | None = None, count: int = 2)",
         "options": json.loads(json.dumps(asdict(Options(timeout=600.0, retries=3, tags=("io",))))),
         "accepts": {"required": [], "optional": ["since", "count"], "any": False},
+        "types": {
+            "shapes": {"since": {"is": "union", "of": [{"is": "str"}, {"is": "null"}]}, "count": {"is": "int"}},
+            "rest": None,
+            "classes": [],
+            "unchecked": [],
+        },
+        "fault": "",
     }
     assert node.catalogue()["errors"] == []
 

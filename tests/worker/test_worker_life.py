@@ -1,8 +1,10 @@
 """One run from its fork to its release, and the verdicts that show on the wire."""
 
 import json
+import re
 import signal
 import time
+from pathlib import Path
 
 import pytest
 from worker_bench import HERE
@@ -189,6 +191,34 @@ def test_parameters_that_do_not_bind_name_the_signature(connection, params):
     assert "sample.pages" in failure["message"]
     if isinstance(params, dict):
         assert "since: str | None = None" in failure["message"]
+
+
+@pytest.mark.parametrize("params", [{"count": "secret"}, {"since": ["secret"]}])
+def test_parameters_that_are_not_what_their_annotations_say_fail_the_run(connection, params):
+    """Whoever hands them over; and what they were goes no further."""
+    failure = connection.start("r.1", "sample.pages", params).wait_for("failure")["failure"]
+    assert (failure["kind"], failure["cause"]) == ("exception", "TypeError")
+    assert re.match(r"task 'sample.pages': expected (int|str \| null) at (count|since), got ", failure["message"])
+    assert "secret" not in json.dumps(failure)
+
+
+LOOK = """
+import sys
+from chong.worker import TaskContext, task
+
+@task("{name}.look")
+def look(ctx: TaskContext, a{annotation}=1):
+    return "msgspec" in sys.modules
+"""
+
+
+@pytest.mark.parametrize(("annotation", "is_loaded"), [("", False), (": int", True)])
+def test_only_annotations_cost_a_worker_anything(node, annotation, is_loaded):
+    """The forkserver has loaded what they need, before it forked."""
+    (node.root / "looks.py").write_text(LOOK.format(name="looks", annotation=annotation))
+    connection = node.start(("looks",)).attach()
+    assert ("/msgspec/" in Path(f"/proc/{node.pid}/maps").read_text()) == is_loaded
+    assert connection.start("r.1", "looks.look").wait_for("result")["value"] == is_loaded
 
 
 def test_junk_in_go_fails_that_run_only(connection):

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import threading
+from datetime import date
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -59,6 +60,19 @@ class TestMoments:
         assert [(line["event"], line["level"], line["key"], line["pages"]) for line in run.log] == [
             ("told", "warning", "acme", [1, 2])
         ]
+
+    def test_parameters_are_what_the_annotations_say(self):
+        """Or it fails, as in a worker."""
+
+        def bill(ctx: TaskContext, day: date) -> list:
+            return [repr(day), ctx.params]
+
+        assert run_task(of(bill), params={"day": "2026-12-01"}).result == [
+            "datetime.date(2026, 12, 1)", {"day": "2026-12-01"}
+        ]  # fmt: skip
+        run = run_task(of(bill), params={"day": "soon"})
+        assert (run.status, run.failure.cause) == ("failed", "TypeError")
+        assert run.failure.message.startswith("task 'a.b': invalid RFC3339 encoded date at day")
 
     def test_a_task_without_a_context_gets_none(self):
         """As in a worker."""
