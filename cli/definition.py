@@ -7,11 +7,12 @@ from typing import Any
 from chong.store.model import CatalogueEntry
 from chong.store.view import as_json
 from chong.worker.options import Options
+from chong.worker.schedules import timing_from_json
 
 _DEFAULTS: dict[str, Any] = as_json(asdict(Options())) | {"env": []}
 """As the store shows them: of `env` the names alone."""
 
-_SECONDS = frozenset({"timeout", "stop_grace", "kill_grace", "start_timeout", "every"})
+_SECONDS = frozenset({"timeout", "stop_grace", "kill_grace", "start_timeout", "every", "keys_every"})
 _BYTES = frozenset({"memory", "log_max"})
 _BESIDE = frozenset({"parameters", "exec"})
 """What the catalogue says of a definition that is no option of it."""
@@ -62,6 +63,8 @@ def _value(name: str, value: object) -> str:
         return _size(value)
     if name == "umask" and isinstance(value, int):
         return f"0o{value:03o}"
+    if name == "schedule" and isinstance(value, list | tuple):
+        return "; ".join(timing_from_json(timing).text for timing in value if isinstance(timing, Mapping))
     if isinstance(value, Mapping):
         return ",".join(f"{part}:{_value(part, number)}" for part, number in value.items())
     if isinstance(value, list | tuple):

@@ -8,11 +8,19 @@ if TYPE_CHECKING:
     from chong.worker.definition import task
     from chong.worker.listener import TaskStopped
     from chong.worker.options import Backoff
+    from chong.worker.schedules import Cron, Every
 
-__all__ = ["Backoff", "TaskContext", "TaskStopped", "task"]
+__all__ = ["Backoff", "Cron", "Every", "TaskContext", "TaskStopped", "task"]
 
 
-_HOMES = {"Backoff": "options", "TaskContext": "context", "TaskStopped": "listener", "task": "definition"}
+_HOMES = {
+    "Backoff": "options",
+    "Cron": "schedules",
+    "Every": "schedules",
+    "TaskContext": "context",
+    "TaskStopped": "listener",
+    "task": "definition",
+}
 
 
 def __getattr__(name: str) -> object:
