@@ -22,6 +22,8 @@ TO_SCHEMA_4 = (
     "ALTER TABLE leases DROP COLUMN follows",
     "ALTER TABLE commands DROP COLUMN stored_at",
     "ALTER TABLE nodes DROP COLUMN machine_id",
+    "DROP INDEX firings_of_key",
+    "CREATE UNIQUE INDEX firings_once ON firings (name, planned, coalesce(key, ''), (key IS NULL))",
     "UPDATE deployment SET schema_version = 4, oldest_code = 1",
 )
 VERSIONS_OF_OURS = f"SELECT 1 AS only_row, 64 AS num_buckets, {SCHEMA_VERSION} AS schema_version, 1 AS oldest_code"

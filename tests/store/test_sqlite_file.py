@@ -99,8 +99,8 @@ class TestFile:
     def test_a_schema_that_is_too_new_is_refused(self, path):
         """It says which code is needed."""
         SqliteTaskStore(path).close()
-        changed(path, "UPDATE deployment SET oldest_code = 8, schema_version = 9")
-        with pytest.raises(ConfigurationError, match="schema 9, for code that knows schema 8 or newer"):
+        changed(path, "UPDATE deployment SET oldest_code = 9, schema_version = 9")
+        with pytest.raises(ConfigurationError, match="schema 9, for code that knows schema 9 or newer"):
             SqliteTaskStore(path)
 
     def test_a_newer_schema_that_still_admits_this_code_is_used(self, path):
