@@ -26,6 +26,8 @@ from chong.store.texts import check_texts
 
 FORGOTTEN_WORK = ("transitions", "notes", "commands", "tasks")
 """What is written of a forgotten node's waiting tasks, their own rows last: the others look at them."""
+FIRING = ("name", "key", "planned", "event_id")
+"""What a claim of a firing is listed by."""
 FORGOTTEN_NODE = ("buckets", "catalogue", "hold", "row")
 """What is removed of a node that is forgotten."""
 
@@ -39,7 +41,8 @@ class NodeTables(TableCalls):
         # In one order: of two who claim the same ones neither waits for the other while it is waited for.
         ordered = sorted(claims, key=lambda claim: (claim.name, claim.key or "", claim.planned))
         rows = [asdict(claim) | {"planned": self._codec.moment_in(claim.planned), "node": node} for claim in ordered]
-        asked = {f"{name}s": self._array(row[name] for row in rows) for name in ("name", "key", "planned", "event_id")}
+        asked = {f"{name}s": self._array(row[name] for row in rows) for name in FIRING}
+        asked["listed"] = self._array([row[name] for name in FIRING] for row in rows)
         with self._writing() as db:
             now = self._now()
             db.executemany(self._queries["claim_firings"], [row | {"now": now} for row in rows])
@@ -49,6 +52,7 @@ class NodeTables(TableCalls):
     def last_firings(self, spots: Sequence[Spot]) -> dict[Spot, datetime]:
         check_texts(text for spot in spots for text in spot if text is not None)
         asked = {"names": self._array(name for name, _ in spots), "keys": self._array(key for _, key in spots)}
+        asked["listed"] = self._array(map(list, spots))
         rows = self._rows("last_firings", **asked) if spots else []
         return {(row["name"], row["key"]): self._codec.moment_out(row["planned"]) for row in rows}
 

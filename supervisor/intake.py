@@ -65,6 +65,11 @@ class Intake:
         self._early: list[tuple[Submission, SubmissionSettled]] = []
         self._unanswered: dict[str, list[SubmissionSettled]] = {}
 
+    @property
+    def room(self) -> int:
+        """How many more tasks may wait."""
+        return QUEUE_LIMIT - len(self._queue)
+
     def begin(self, unsaved: list[Submission]) -> None:
         """Take submissions; first what a former term had accepted and never stored."""
         self.is_accepting = True
