@@ -12,9 +12,9 @@ from chong.worker.schedules import timing_from_json
 _DEFAULTS: dict[str, Any] = as_json(asdict(Options())) | {"env": []}
 """As the store shows them: of `env` the names alone."""
 
-_SECONDS = frozenset({"timeout", "stop_grace", "kill_grace", "start_timeout", "every", "keys_every"})
+_SECONDS = frozenset({"timeout", "stop_grace", "kill_grace", "start_timeout", "every"})
 _BYTES = frozenset({"memory", "log_max"})
-_BESIDE = frozenset({"parameters", "exec"})
+_BESIDE = frozenset({"parameters", "exec", "key_count"})
 """What the catalogue says of a definition that is no option of it."""
 
 _UNITS_OF_TIME = (("d", 86_400), ("h", 3600), ("m", 60))

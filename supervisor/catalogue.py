@@ -15,6 +15,7 @@ from chong.worker.options import Options, options_from_json
 from chong.worker.wire import ProtocolError
 
 UNDEFINED = "no task module defines it any more: what waits fails when it is released"
+KEYS_SHOWN = 100
 MOST_REFUSED = 2000
 """Characters about one name."""
 
@@ -171,6 +172,9 @@ def _beside(first: Refusal, error: str) -> Refusal:
 
 
 def _shown(task: Task) -> dict[str, object]:
-    """For the shared store: of `env` the names alone, its values may be secrets."""
+    """For the shared store: of `env` the names alone, its values may be secrets; of many keys the first."""
+    keys = task.options.keys
+    shown = asdict(replace(task.options, keys=keys[:KEYS_SHOWN])) | {"env": sorted(task.options.env)}
+    many = {"key_count": len(keys)} if len(keys) > KEYS_SHOWN else {}
     way = {"exec": True} if task.is_executed else {}
-    return {"parameters": task.parameters, **asdict(task.options), "env": sorted(task.options.env), **way}
+    return {"parameters": task.parameters, **shown, **many, **way}

@@ -32,14 +32,12 @@ RESERVE = 1000
 GRANTED_KEPT = 10_000
 TRIGGER = "schedule"
 
-Keys = Mapping[str, tuple[str, ...]]
-
 
 class Firings:
     """Lives in the loop's thread; nothing fires before the node accepts work, and nothing once the supervisor ends.
 
     Of one name and key at most one scheduled task is open: while it waits or runs, firings are skipped, or wait in
-    their line. keys: what callables have given, by name; another object whenever it has changed.
+    their line.
     """
 
     def __init__(
@@ -54,14 +52,13 @@ class Firings:
     ) -> None:
         self.courier: Courier
         self.clock = clock
-        self.keys: Keys = {}
         self._loop = loop
         self._store = store
         self._intake = intake
         self._tasks = tasks
         self._log = log
         self._schedule = Schedule()
-        self._gone_by: tuple[Catalogue, Keys] | None = None
+        self._catalogue: Catalogue | None = None
         self._backlog = Backlog()
         self._asked: dict[Spot, Firing] = {}
         """Whose claim is under way."""
@@ -97,15 +94,12 @@ class Firings:
         self.courier.do(job)
 
     def _go_by(self, catalogue: Catalogue | None, now: datetime) -> None:
-        if catalogue is None:
+        if catalogue is None or catalogue is self._catalogue:
             return
-        if self._gone_by is not None and self._gone_by[0] is catalogue and self._gone_by[1] is self.keys:
-            return
-        is_new = self._gone_by is None or self._gone_by[0] is not catalogue
-        self._gone_by = catalogue, self.keys
-        plans, errors = plans_of(catalogue, self._intake.admission, self.keys)
+        self._catalogue = catalogue
+        plans, errors = plans_of(catalogue, self._intake.admission)
         self._catching_up.expect(self._schedule.replace(plans, now), now)
-        for name, error in errors.items() if is_new else ():
+        for name, error in errors.items():
             self._log.error("schedule_refused", name=name, error=str(error))
 
     def _fire(self, now: datetime) -> None:

@@ -207,7 +207,7 @@ class Node:
 
     def _refuse_keyless(self, catalogue: Catalogue) -> None:
         """A node that starts says so at once; one that loads new code goes on with what it can do."""
-        for name, error in plans_of(catalogue, self.admission, {})[1].items():
+        for name, error in plans_of(catalogue, self.admission)[1].items():
             if isinstance(error, NoKeys):
                 raise ConfigurationError(f"task {name!r}: {error}")
 
@@ -240,7 +240,7 @@ class Node:
         catalogue = self.intake.catalogue
         if catalogue is None:
             return None
-        errors = {name: str(error) for name, error in plans_of(catalogue, self.admission, {})[1].items()}
+        errors = {name: str(error) for name, error in plans_of(catalogue, self.admission)[1].items()}
         return catalogue.entries(self.admission.node, self.gatekeeper.texts(catalogue.tasks), errors)
 
     # --- from the store --------------------------------------------------------------------------------------

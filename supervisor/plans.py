@@ -1,6 +1,6 @@
 """What a node has to fire: the schedules of its definitions, with the keys that it owns."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from chong.store.errors import Refused
@@ -36,21 +36,16 @@ class NoKeys(Refused):
     """Work without a key, which a node that owns some of the buckets cannot have."""
 
 
-def plans_of(
-    catalogue: Catalogue, admission: Admission, sourced: Mapping[str, Iterable[str]]
-) -> tuple[list[Plan], dict[str, Refused]]:
-    """What this node has to fire, and by name why a definition cannot be scheduled here.
-
-    sourced: keys by name, where a callable has given them; a definition whose callable has not is not planned yet.
-    """
+def plans_of(catalogue: Catalogue, admission: Admission) -> tuple[list[Plan], dict[str, Refused]]:
+    """What this node has to fire, and by name why a definition cannot be scheduled here."""
     plans: list[Plan] = []
     errors: dict[str, Refused] = {}
     for task in catalogue.tasks.values():
         timings = task.options.timings
-        if not timings or (task.options.has_key_source and task.name not in sourced):
+        if not timings:
             continue
         try:
-            keys = _keys_of(task, admission, sourced)
+            keys = _keys_of(task, admission)
             _check(timings)
         except Refused as refusal:
             errors[task.name] = refusal
@@ -60,16 +55,15 @@ def plans_of(
     return plans, errors
 
 
-def _keys_of(task: Task, admission: Admission, sourced: Mapping[str, Iterable[str]]) -> tuple[str | None, ...]:
+def _keys_of(task: Task, admission: Admission) -> tuple[str | None, ...]:
     what = "every" if task.options.every is not None else "schedule"
     if task.required:
         raise Refused(f"{what}: expected no parameter without a default, got {', '.join(sorted(task.required))}"[:500])
-    keys = sourced[task.name] if task.options.has_key_source else task.options.keys
-    if not (keys or task.options.has_key_source):
+    if not task.options.keys:
         if not admission.owns_all_buckets:
             raise NoKeys(f"{what}: expected keys, because this node owns some of the buckets only; got none")
         return (None,)
-    return tuple(key for key in keys if admission.owns_bucket(admission.policy.bucket_of(key)))
+    return tuple(key for key in task.options.keys if admission.owns_bucket(admission.policy.bucket_of(key)))
 
 
 def _check(timings: Iterable[Timing]) -> None:

@@ -25,16 +25,12 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*\Z")
 Failures = Iterable[str | type[BaseException]]
 """Kinds of failure by name, exceptions by class."""
 
-KeySource = Callable[[], Iterable[str]]
-"""Gives the keys of a schedule; called in a process of its own, at times."""
-
 
 @dataclass(frozen=True, slots=True)
 class Definition:
     """A task's name, its options and its function; calling it calls the function.
 
     retry_on, no_retry_on: the exception classes among the options of these names, None where no option was given.
-    key_source: what gives the keys, where they are no list.
     """
 
     name: str
@@ -42,7 +38,6 @@ class Definition:
     function: Callable[..., Any]
     retry_on: tuple[type[BaseException], ...] | None = None
     no_retry_on: tuple[type[BaseException], ...] = ()
-    key_source: KeySource | None = None
 
     @property
     def module(self) -> str:
@@ -93,8 +88,7 @@ def task(
     fork_safe: bool = False,
     every: Duration | None = None,
     schedule: Written | None = None,
-    keys: Iterable[str] | KeySource = (),
-    keys_every: Duration = 60.0,
+    keys: Iterable[str] = (),
     misfire: str = "once",
     overlap: str = "skip",
     misfire_limit: int = MISFIRE_LIMIT,
@@ -108,9 +102,7 @@ def task(
     _check_name(name)
     retry_on = None if retry_on is None else _listed(retry_on)
     no_retry_on = _listed(no_retry_on)
-    key_source = keys if callable(keys) else None
-    listed = {"keys": () if key_source else keys, "has_key_source": key_source is not None}
-    options = read_options(name, given | listed | {"env": env or {}, "retry_on": retry_on, "no_retry_on": no_retry_on})
+    options = read_options(name, given | {"env": env or {}, "retry_on": retry_on, "no_retry_on": no_retry_on})
 
     def declare(function: Callable[..., Any]) -> Definition:
         if not callable(function):
@@ -124,7 +116,7 @@ def task(
         if inspect.iscoroutinefunction(function):
             import_module("chong.worker.asyncrun")  # once, in the forkserver, and not in each worker
         retried = None if retry_on is None else _classes(retry_on)
-        return Definition(name, options, function, retried, _classes(no_retry_on), key_source)
+        return Definition(name, options, function, retried, _classes(no_retry_on))
 
     return declare
 

@@ -26,7 +26,6 @@ OVERLAPS = ("skip", "queue")
 """What becomes of an instant while the task of an earlier one is open."""
 MISFIRE_LIMIT = 100
 MISFIRES_LIMIT = 10_000
-LEAST_KEYS_EVERY = 1
 RETRY_KINDS = ("exception", "timeout", "crashed", "start_timeout")
 """The kinds of failure that a further attempt may mend."""
 
@@ -71,7 +70,7 @@ class Options:
     interruptible: SIGTERM raises in the main thread, even inside a blocking call.
     fork_safe: the module's threads bear a fork; else a module with threads runs in a process of its own making.
     every: run it at each multiple of this time since the epoch; schedule: at the instants of these.
-    keys: once for each of these; has_key_source: they come from a callable, which is asked anew each `keys_every`.
+    keys: once for each of these.
     misfire: what becomes of instants that came while nobody could fire them: the newest fires, none, or each.
     overlap: whether an instant is skipped while the task of an earlier one is open, or waits for its end.
     misfire_limit: so many instants of a key may wait, of those that were missed and of those that overlap.
@@ -101,8 +100,6 @@ class Options:
     every: float | None = None
     schedule: tuple[Timing, ...] = ()
     keys: tuple[str, ...] = ()
-    has_key_source: bool = False
-    keys_every: float = 60.0
     misfire: str = "once"
     overlap: str = "skip"
     misfire_limit: int = MISFIRE_LIMIT
@@ -124,7 +121,7 @@ def read_options(name: str, given: Mapping[str, Any]) -> Options:
             )
         except (TypeError, ValueError) as error:
             raise DefinitionError(f"task {name!r}: {option}: {error}") from None
-    if (read.get("keys") or read.get("has_key_source")) and not (read.get("every") or read.get("schedule")):
+    if read.get("keys") and not (read.get("every") or read.get("schedule")):
         raise DefinitionError(f"task {name!r}: keys: expected them beside every or schedule, got keys alone")
     return Options(**read)
 
@@ -190,13 +187,6 @@ def _one_of(choices: tuple[str, ...]) -> Callable[[Any], str]:
         return str(value)
 
     return read
-
-
-def _pause(value: Duration) -> float:
-    seconds = parse_duration(value)
-    if seconds < LEAST_KEYS_EVERY:
-        raise ValueError(f"expected at least {LEAST_KEYS_EVERY}s, got {value!r}")
-    return seconds
 
 
 def _flag(value: Any) -> bool:
@@ -317,8 +307,6 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "every": read_interval,
     "schedule": read_schedule,
     "keys": _texts(KEY_LIMIT, KEYS_LIMIT),
-    "has_key_source": _flag,
-    "keys_every": _pause,
     "misfire": _one_of(MISFIRES),
     "overlap": _one_of(OVERLAPS),
     "misfire_limit": _whole(1, MISFIRES_LIMIT),

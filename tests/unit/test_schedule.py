@@ -246,22 +246,22 @@ def catalogue(name="tick", required=(), **options):
 class TestPlans:
     def test_a_node_plans_the_keys_that_it_owns(self):
         """acme falls into bucket 1, globex into 26."""
-        found = plans_of(catalogue(keys=("acme", "globex")), admission(frozenset(range(16))), {})
+        found = plans_of(catalogue(keys=("acme", "globex")), admission(frozenset(range(16))))
         assert found == ([plan(keys=("acme",))], {})
 
     def test_a_task_without_interval_is_not_planned(self):
         """It is run by hand."""
-        assert plans_of(catalogue(every=None), admission(), {}) == ([], {})
+        assert plans_of(catalogue(every=None), admission()) == ([], {})
 
     def test_a_partition_cannot_plan_work_without_keys(self):
         """Nobody could tell whose it is; the text says what is expected."""
-        plans, errors = plans_of(catalogue(), admission(frozenset(range(16))), {})
+        plans, errors = plans_of(catalogue(), admission(frozenset(range(16))))
         assert plans == []
         assert str(errors["tick"]).startswith("every: expected keys")
 
     def test_a_task_that_needs_parameters_cannot_be_planned(self):
         """There is nobody to give them."""
-        plans, errors = plans_of(catalogue(required=("path", "mode")), admission(), {})
+        plans, errors = plans_of(catalogue(required=("path", "mode")), admission())
         assert plans == []
         assert str(errors["tick"]) == "every: expected no parameter without a default, got mode, path"
 
