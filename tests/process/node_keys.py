@@ -10,6 +10,11 @@ def tock_keys(ctx: TaskContext) -> None:
     note(ctx, "begin")
 
 
+@task("tock.all", every="1s", keys=["acme"], misfire="all")
+def tock_all(ctx: TaskContext) -> None:
+    note(ctx, "begin")
+
+
 @task("tock.needy", every="1s", keys=["acme"])
 def tock_needy(ctx: TaskContext, path: str) -> None:
     note(ctx, path)

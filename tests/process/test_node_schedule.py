@@ -77,6 +77,25 @@ def test_a_partition_fires_its_own_keys_only(bench: InProcess):
     assert errors["tock.needy"] == "every: expected no parameter without a default, got path"
 
 
+def test_what_was_missed_while_the_node_was_down_is_made_up_for(bench: InProcess):
+    """By the last claims in the store: of one schedule each instant, once and in order, of the other the newest."""
+    node = bench.start(modules=("node_tasks", "node_keys"))
+    wait_until(lambda: fired(node, "tock.all") and fired(node, "tock.keys"), "the first ones")
+    node.controller.close()
+    closed = time.time()
+    wait_until(lambda: time.time() > closed + 4, "some instants without it")
+    node.start(modules=("node_tasks", "node_keys"))
+    wait_until(lambda: max(map(planned, fired(node, "tock.all"))) > 1000 * (closed + 6), "it to have caught up")
+    tasks = sorted(fired(node, "tock.all"), key=planned)
+    instants = list(map(planned, tasks))
+    assert instants == list(range(instants[0], instants[-1] + 1, 1000))
+    # The first term may have stopped its last one before it began.
+    assert set(begins(node, [task for task in tasks if planned(task) > 1000 * closed]).values()) == {1}
+    assert [task.created_at for task in tasks] == sorted(task.created_at for task in tasks)
+    newest = {planned(task) for task in fired(node, "tock.keys") if task.bucket_key == "acme"}
+    assert len({instant for instant in newest if 1000 * (closed + 1) < instant < 1000 * (closed + 3)}) == 0
+
+
 def test_a_firing_is_skipped_while_the_former_task_is_open(bench: InProcess):
     """A run that is longer than its interval does not pile up."""
     node = bench.start(modules=MODULES)
