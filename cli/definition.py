@@ -7,13 +7,14 @@ from typing import Any
 from chong.store.model import CatalogueEntry
 from chong.store.view import as_json
 from chong.worker.options import Options
+from chong.worker.schedules import timing_from_json
 
 _DEFAULTS: dict[str, Any] = as_json(asdict(Options())) | {"env": []}
 """As the store shows them: of `env` the names alone."""
 
 _SECONDS = frozenset({"timeout", "stop_grace", "kill_grace", "start_timeout", "every"})
 _BYTES = frozenset({"memory", "log_max"})
-_BESIDE = frozenset({"parameters", "exec", "unchecked"})
+_BESIDE = frozenset({"parameters", "exec", "unchecked", "key_count"})
 """What the catalogue says of a definition that is no option of it."""
 
 _UNITS_OF_TIME = (("d", 86_400), ("h", 3600), ("m", 60))
@@ -64,6 +65,8 @@ def _value(name: str, value: object) -> str:
         return _size(value)
     if name == "umask" and isinstance(value, int):
         return f"0o{value:03o}"
+    if name == "schedule" and isinstance(value, list | tuple):
+        return "; ".join(timing_from_json(timing).text for timing in value if isinstance(timing, Mapping))
     if isinstance(value, Mapping):
         return ",".join(f"{part}:{_value(part, number)}" for part, number in value.items())
     if isinstance(value, list | tuple):

@@ -29,6 +29,7 @@ COMMANDS = {
     "buckets": Entry("chong.cli.buckets", "buckets", "Show who owns each bucket and what is open there."),
     "nodes": Entry("chong.cli.nodes", "nodes", "Show the nodes and which of them are alive."),
     "tasks": Entry("chong.cli.tasks", "tasks", "Show the task definitions of each node, with holds and errors."),
+    "schedule": Entry("chong.cli.schedule", "schedule", "Show when scheduled tasks run next, soonest first."),
     "stats": Entry("chong.cli.stats", "stats", "Count the tasks in each status."),
     "doctor": Entry("chong.cli.doctor", "doctor", "Say what is wrong with the deployment, and what to do about it."),
     "alerts": Entry("chong.cli.alerts", "alerts", "Show the alerts that the supervisors have raised."),

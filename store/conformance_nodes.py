@@ -8,7 +8,7 @@ import pytest
 
 from chong.store.conformance_base import Rules
 from chong.store.contract import TaskStore
-from chong.store.model import CatalogueEntry
+from chong.store.model import CatalogueEntry, FiringClaim
 from chong.store.specimens import (
     FOREIGN_TERM,
     LATER_TERM,
@@ -50,6 +50,33 @@ class NodeRules(Rules):
         store.claim_firing("a", "k", START, node=NODE, event_id="1")
         planned = START + timedelta(microseconds=later)
         assert store.claim_firing(name, key, planned, node=NODE, event_id="2") is True
+
+    def test_many_firings_are_claimed_at_once(self, store: TaskStore) -> None:
+        """Each by itself: what others have of them is theirs, and each answer stands in its place."""
+        claims = [
+            FiringClaim("a", key, START + n * MINUTE, f"{key}{n}") for n in (1, 0) for key in ("l", None, "k", "")
+        ]
+        store.claim_firing("a", None, START, node="node-b", event_id="other")
+        store.claim_firing("a", "k", START + MINUTE, node=NODE, event_id="k1")
+        assert store.claim_firings(claims, node=NODE) == [True, True, True, True, True, False, True, True]
+        assert store.claim_firings(claims, node=NODE) == [True, True, True, True, True, False, True, True]
+        assert store.claim_firings([], node=NODE) == []
+
+    def test_the_last_firing_of_each_spot_is_known(self, store: TaskStore) -> None:
+        """Whoever claimed it, in whatever order; no key is not the empty key, and what never fired is not there."""
+        for key, minute in (("k", 2), ("k", 3), ("k", 1), (None, 1), ("l", 9)):
+            store.claim_firing("a", key, START + minute * MINUTE, node="node-b", event_id=f"{key}{minute}")
+        spots = [("a", None), ("a", "k"), ("a", ""), ("b", "k"), ("a", "名")]
+        assert store.last_firings(spots) == {("a", None): START + MINUTE, ("a", "k"): START + 3 * MINUTE}
+        assert store.last_firings([]) == {}
+
+    def test_the_last_firing_outlives_the_pruning(self, store: TaskStore, clock: SetClock) -> None:
+        """A node that comes back after months learns what it has missed."""
+        for minute in (0, 1):
+            store.claim_firing("a", "k", START + minute * MINUTE, node=NODE, event_id=str(minute))
+        clock.advance(1)
+        store.prune_traces(timedelta(0))
+        assert store.last_firings([("a", "k")]) == {("a", "k"): START + MINUTE}
 
     def test_a_registered_node_is_live(self, store: TaskStore, clock: SetClock) -> None:
         """It comes back as it declared itself, seen now."""

@@ -35,6 +35,7 @@ from chong.store.model import (
     Command,
     Completion,
     Deployment,
+    FiringClaim,
     HoldList,
     HoldScope,
     Lease,
@@ -43,6 +44,7 @@ from chong.store.model import (
     Note,
     Save,
     SharedHold,
+    Spot,
     TaskRecord,
     TaskSnapshot,
     TermRecord,
@@ -301,12 +303,21 @@ class TaskStore(ABC):
 
     # --- schedules, nodes, deployment --------------------------------------------------------------------
 
-    @abstractmethod
     def claim_firing(self, name: str, key: str | None, planned: datetime, *, node: str, event_id: str) -> bool:
-        """Claim one planned instant of a schedule; True for the one caller that may run it.
+        """Claim one planned instant of a schedule, as `claim_firings` does."""
+        (won,) = self.claim_firings([FiringClaim(name, key, planned, event_id)], node=node)
+        return won
 
-        A repeated call with the same event id is True again.
+    @abstractmethod
+    def claim_firings(self, claims: Sequence[FiringClaim], *, node: str) -> list[bool]:
+        """Claim planned instants of schedules, in one round trip; True for each that the caller may run.
+
+        Of all who claim an instant one is told True. A repeated claim with the same event id is True again.
         """
+
+    @abstractmethod
+    def last_firings(self, spots: Sequence[Spot]) -> dict[Spot, datetime]:
+        """The newest instant that was claimed of each name and key, in one round trip; without those never claimed."""
 
     @abstractmethod
     def register_term(self, term: TermRecord, node: NodeRecord) -> None:

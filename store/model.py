@@ -160,6 +160,20 @@ class Transition:
     stored_at: datetime | None = None
 
 
+Spot = tuple[str, str | None]
+"""The name of a scheduled task and its key, None for work without a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class FiringClaim:
+    """Who wants to run one planned instant of a schedule; `event_id` knows the claim again."""
+
+    name: str
+    key: str | None
+    planned: datetime
+    event_id: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
     """An audit remark that changes no state (`late_result`, `odd_exit`, `adopted` ...); keyed by task and event id."""

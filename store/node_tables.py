@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from datetime import datetime
 
 from chong.store.deployment import sole_row
@@ -11,17 +12,22 @@ from chong.store.model import (
     BucketDeclaration,
     CatalogueEntry,
     Deployment,
+    FiringClaim,
     HoldList,
     HoldScope,
     NodeRecord,
     SharedHold,
+    Spot,
     TermRecord,
 )
 from chong.store.states import Status
 from chong.store.table_calls import Database, TableCalls
+from chong.store.texts import check_texts
 
 FORGOTTEN_WORK = ("transitions", "notes", "commands", "tasks")
 """What is written of a forgotten node's waiting tasks, their own rows last: the others look at them."""
+FIRING = ("name", "key", "planned", "event_id")
+"""What a claim of a firing is listed by."""
 FORGOTTEN_NODE = ("buckets", "catalogue", "hold", "row")
 """What is removed of a node that is forgotten."""
 
@@ -29,12 +35,26 @@ FORGOTTEN_NODE = ("buckets", "catalogue", "hold", "row")
 class NodeTables(TableCalls):
     # --- schedules, nodes, deployment --------------------------------------------------------------------
 
-    def claim_firing(self, name: str, key: str | None, planned: datetime, *, node: str, event_id: str) -> bool:
-        firing = {"name": name, "key": key, "planned": self._codec.moment_in(planned), "node": node}
+    def claim_firings(self, claims: Sequence[FiringClaim], *, node: str) -> list[bool]:
+        if not claims:
+            return []
+        # In one order: of two who claim the same ones neither waits for the other while it is waited for.
+        ordered = sorted(claims, key=lambda claim: (claim.name, claim.key or "", claim.planned))
+        rows = [asdict(claim) | {"planned": self._codec.moment_in(claim.planned), "node": node} for claim in ordered]
+        asked = {f"{name}s": self._array(row[name] for row in rows) for name in FIRING}
+        asked["listed"] = self._array([row[name] for name in FIRING] for row in rows)
         with self._writing() as db:
-            db.execute(self._queries["claim_firing"], firing | {"event_id": event_id, "now": self._now()})
-            held = db.execute(self._queries["claim_firing_event"], firing).fetchone()
-        return bool(held["event_id"] == event_id)
+            now = self._now()
+            db.executemany(self._queries["claim_firings"], [row | {"now": now} for row in rows])
+            won = {row["event_id"] for row in db.execute(self._queries["claim_firings_won"], asked).fetchall()}
+        return [claim.event_id in won for claim in claims]
+
+    def last_firings(self, spots: Sequence[Spot]) -> dict[Spot, datetime]:
+        check_texts(text for spot in spots for text in spot if text is not None)
+        asked = {"names": self._array(name for name, _ in spots), "keys": self._array(key for _, key in spots)}
+        asked["listed"] = self._array(map(list, spots))
+        rows = self._rows("last_firings", **asked) if spots else []
+        return {(row["name"], row["key"]): self._codec.moment_out(row["planned"]) for row in rows}
 
     def register_term(self, term: TermRecord, node: NodeRecord) -> None:
         with self._writing() as db:

@@ -23,6 +23,7 @@ from chong.store.query import TaskQuery
 from chong.store.resolution import KIND, Resolution, resolutions_of
 from chong.store.states import Status
 from chong.store.table_calls import Database, T, TableCalls
+from chong.store.texts import check_texts
 
 MOST_SKIPPED = 1000
 """So many ended tasks may stand in the way of a call that looks for what can be removed."""
@@ -47,7 +48,7 @@ class TaskTables(TableCalls):
         """The rows of tasks whose id begins or ends with `part`, newest first."""
 
     def query(self, query: TaskQuery, *, whole: bool = False) -> list[TaskSnapshot]:
-        _check_texts((*(query.names or ()), *query.tags))
+        check_texts((*(query.names or ()), *query.tags))
         found: list[TaskSnapshot] = []
         while True:
             wanted = query.limit
@@ -225,17 +226,6 @@ class TaskTables(TableCalls):
         if isinstance(value, frozenset):
             return self._array(sorted(value))
         return self._codec.moment_in(value) if isinstance(value, datetime) else value
-
-
-def _check_texts(texts: Iterable[str]) -> None:
-    """Refused for one that no store can hold: in a list a database would take it, and find nothing."""
-    for text in texts:
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise Refused(f"store: what was asked for cannot be looked up: {error}") from error
-        if "\0" in text:
-            raise Refused("store: what was asked for cannot be looked up: a text with a NUL")
 
 
 def _by_task(kept: Iterable[Any]) -> defaultdict[str, list[Any]]:

@@ -17,6 +17,7 @@ from chong.worker.options import Options, options_from_json
 from chong.worker.wire import ProtocolError
 
 UNDEFINED = "no task module defines it any more: what waits fails when it is released"
+KEYS_SHOWN = 100
 MOST_REFUSED = 2000
 """Characters about one name."""
 MOST_ABOUT_PARAMETERS = 1000
@@ -192,8 +193,12 @@ def _beside(first: Refusal, error: str) -> Refusal:
 
 
 def _shown(task: Task) -> dict[str, object]:
-    """For the shared store: of `env` the names alone, its values may be secrets."""
-    more: dict[str, object] = {"exec": True} if task.is_executed else {}
+    """For the shared store: of `env` the names alone, its values may be secrets; of many keys the first."""
+    keys = task.options.keys
+    shown = asdict(replace(task.options, keys=keys[:KEYS_SHOWN])) | {"env": sorted(task.options.env)}
+    more: dict[str, object] = {"key_count": len(keys)} if len(keys) > KEYS_SHOWN else {}
+    if task.is_executed:
+        more["exec"] = True
     if task.types.unchecked:
         more["unchecked"] = list(task.types.unchecked)
-    return {"parameters": task.parameters, **asdict(task.options), "env": sorted(task.options.env), **more}
+    return {"parameters": task.parameters, **shown, **more}

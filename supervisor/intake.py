@@ -72,6 +72,11 @@ class Intake:
         self._unanswered: dict[str, list[SubmissionSettled]] = {}
         """On the disk, and on their way to the store."""
 
+    @property
+    def room(self) -> int:
+        """How many more tasks may wait."""
+        return QUEUE_LIMIT - len(self._queue)
+
     def begin(self, unsaved: list[Submission]) -> None:
         """Take submissions; first what a former term had accepted and never stored."""
         self.is_accepting = True

@@ -5,7 +5,9 @@ from typing import Any
 
 from chong.worker.options import Options, options_from_json
 
-_NOT_KEPT = frozenset({"tags", "env", "cwd", "user", "umask", "nice", "memory", "fork_safe", "every", "keys"})
+_NOT_KEPT = frozenset({"tags", "env", "cwd", "user", "umask", "nice", "memory", "fork_safe"}) | {
+    *("every", "schedule", "keys", "misfire", "overlap", "misfire_limit"),
+}
 """What is the worker's business, or was settled when the task was accepted: a memo has to fit a frame."""
 
 

@@ -13,7 +13,7 @@ from setproctitle import setproctitle
 
 from chong.store.buckets import BucketPolicy, format_buckets
 from chong.store.contract import TaskStore
-from chong.store.errors import Refused, StoreUnavailable, UnreadableRow
+from chong.store.errors import ConfigurationError, Refused, StoreUnavailable, UnreadableRow
 from chong.store.model import Action, CatalogueEntry, Command, Save, TaskSnapshot
 from chong.supervisor import events as e
 from chong.supervisor.admission import Admission
@@ -27,13 +27,13 @@ from chong.supervisor.loop import Loop
 from chong.supervisor.operations import RequestSettled
 from chong.supervisor.outage import Outage
 from chong.supervisor.outbox import Outbox
+from chong.supervisor.plans import NoKeys, plans_of
 from chong.supervisor.processes import Processes
 from chong.supervisor.publication import Publication
 from chong.supervisor.queue import TurnQueue
 from chong.supervisor.recurring import Recurring
 from chong.supervisor.registration import Registration
 from chong.supervisor.reloads import Reloaded, ReloadSettled
-from chong.supervisor.schedule import plans_of
 from chong.supervisor.spool import Spool
 from chong.supervisor.strangers import Strangers
 from chong.supervisor.submission import Submission
@@ -205,6 +205,8 @@ class Node:
         self.tasks.keep_state(run.rpartition(".")[0], text, partial(self.processes.pop_spooled, run))
 
     def catalogue_ready(self, generation: int, catalogue: Catalogue, *, has_new_code: bool) -> None:
+        if self.intake.catalogue is None:
+            self._refuse_keyless(catalogue)
         self.intake.catalogue = catalogue
         self._log.info("generation_ready", generation=generation, tasks=len(catalogue.tasks))
         for module, error in catalogue.errors.items():
@@ -218,6 +220,12 @@ class Node:
         self.intake.admit_early()
         for state in self.tasks.all():
             self.intake.enqueue(state.task.id)
+
+    def _refuse_keyless(self, catalogue: Catalogue) -> None:
+        """A node that starts says so at once; one that loads new code goes on with what it can do."""
+        for name, error in plans_of(catalogue, self.admission)[1].items():
+            if isinstance(error, NoKeys):
+                raise ConfigurationError(f"task {name!r}: {error}")
 
     def forkserver_not_understood(self, generation: int, error: Exception) -> None:
         self._log.error("forkserver_not_understood", generation=generation, error=str(error))
@@ -248,7 +256,7 @@ class Node:
         catalogue = self.intake.catalogue
         if catalogue is None:
             return None
-        errors = plans_of(catalogue, self.admission)[1]
+        errors = {name: str(error) for name, error in plans_of(catalogue, self.admission)[1].items()}
         return catalogue.entries(self.admission.node, self.gatekeeper.texts(catalogue.tasks), errors)
 
     # --- from the store --------------------------------------------------------------------------------------

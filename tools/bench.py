@@ -22,6 +22,7 @@ from bench_leases import renewal, soaks
 from bench_node import SCRIPTS, BenchError, Node, submission, wait_until
 from bench_plans import large_store
 from bench_polls import polls
+from bench_schedule import schedule_rest
 from bench_server import server, silence
 from figure import Figure
 
@@ -217,6 +218,7 @@ MEASUREMENTS: dict[Callable[[], Iterable[Figure]], tuple[str, ...]] = {
     polls: ("poll_100",),
     renewal: ("renew_1000",),
     soaks: ("lease_soak", "lease_soak_long_transaction"),
+    schedule_rest: ("schedule_rest",),
     large_store: ("large_store",),
 }
 

@@ -9,12 +9,15 @@ if TYPE_CHECKING:
     from chong.worker.listener import TaskStopped
     from chong.worker.options import Backoff
     from chong.worker.retrying import Retry
+    from chong.worker.schedules import Cron, Every
 
-__all__ = ["Backoff", "Retry", "TaskContext", "TaskStopped", "task"]
+__all__ = ["Backoff", "Cron", "Every", "Retry", "TaskContext", "TaskStopped", "task"]
 
 
 _HOMES = {
     "Backoff": "options",
+    "Cron": "schedules",
+    "Every": "schedules",
     "Retry": "retrying",
     "TaskContext": "context",
     "TaskStopped": "listener",

@@ -9,7 +9,17 @@ from importlib import import_module
 from typing import Any
 
 from chong.worker.conversion import Conversion
-from chong.worker.options import LOG_MAX, NAME_LIMIT, Backoff, DefinitionError, Duration, Options, read_options
+from chong.worker.options import (
+    LOG_MAX,
+    MISFIRE_LIMIT,
+    NAME_LIMIT,
+    Backoff,
+    DefinitionError,
+    Duration,
+    Options,
+    read_options,
+)
+from chong.worker.schedules import Written
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*\Z")
 
@@ -89,7 +99,11 @@ def task(
     interruptible: bool = False,
     fork_safe: bool = False,
     every: Duration | None = None,
+    schedule: Written | None = None,
     keys: Iterable[str] = (),
+    misfire: str = "once",
+    overlap: str = "skip",
+    misfire_limit: int = MISFIRE_LIMIT,
 ) -> Callable[[Callable[..., Any]], Definition]:
     """Declare a function, plain or async, as the task `name`; `Options` says what each option means.
 

@@ -8,18 +8,24 @@ from datetime import timedelta
 from typing import Any
 
 from chong.worker.duration import parse_duration
+from chong.worker.nearest import nearest
+from chong.worker.schedules import Timing, read_interval, read_schedule, timing_from_json
 from chong.worker.size import parse_size
 
 NAME_LIMIT = 200
 KEY_LIMIT = 500
 ENV_LIMIT = 8192
 TAGS_LIMIT = 100
-KEYS_LIMIT = 10_000
+KEYS_LIMIT = 100_000
 FAILURES_LIMIT = 50
 LOG_MAX = 16 * 1024 * 1024
 LEAST_LOG = 64 * 1024
-LEAST_INTERVAL = 1
-"""Seconds between two firings of a schedule: each is a row in the store."""
+MISFIRES = ("once", "skip", "all")
+"""What becomes of the instants that a schedule has missed."""
+OVERLAPS = ("skip", "queue")
+"""What becomes of an instant while the task of an earlier one is open."""
+MISFIRE_LIMIT = 100
+MISFIRES_LIMIT = 10_000
 RETRY_KINDS = ("exception", "timeout", "crashed", "start_timeout")
 """The kinds of failure that a further attempt may mend."""
 
@@ -63,7 +69,11 @@ class Options:
     log_max: how much of the newest output is kept, per attempt.
     interruptible: SIGTERM raises in the main thread, even inside a blocking call.
     fork_safe: the module's threads bear a fork; else a module with threads runs in a process of its own making.
-    every: run it at each multiple of this time since the epoch; keys: once for each of these.
+    every: run it at each multiple of this time since the epoch; schedule: at the instants of these.
+    keys: once for each of these.
+    misfire: what becomes of instants that came while nobody could fire them: the newest fires, none, or each.
+    overlap: whether an instant is skipped while the task of an earlier one is open, or waits for its end.
+    misfire_limit: so many instants of a key may wait, of those that were missed and of those that overlap.
     """
 
     timeout: float | None = None
@@ -88,7 +98,17 @@ class Options:
     interruptible: bool = False
     fork_safe: bool = False
     every: float | None = None
+    schedule: tuple[Timing, ...] = ()
     keys: tuple[str, ...] = ()
+    misfire: str = "once"
+    overlap: str = "skip"
+    misfire_limit: int = MISFIRE_LIMIT
+
+    @property
+    def timings(self) -> tuple[Timing, ...]:
+        """When it runs by itself: `every` and `schedule` together."""
+        short = () if self.every is None else (Timing(every=self.every),)
+        return tuple(dict.fromkeys(short + self.schedule))
 
 
 def read_options(name: str, given: Mapping[str, Any]) -> Options:
@@ -96,11 +116,13 @@ def read_options(name: str, given: Mapping[str, Any]) -> Options:
     read: dict[str, Any] = {}
     for option, value in given.items():
         try:
-            read[option] = None if value is None and option in _OPTIONAL else _READERS[option](value)
+            read[option] = (
+                _READERS[option](value) if value is not None or option not in _OPTIONAL else _NOTHING.get(option)
+            )
         except (TypeError, ValueError) as error:
             raise DefinitionError(f"task {name!r}: {option}: {error}") from None
-    if read.get("keys") and read.get("every") is None:
-        raise DefinitionError(f"task {name!r}: keys: expected them beside every, got keys alone")
+    if read.get("keys") and not (read.get("every") or read.get("schedule")):
+        raise DefinitionError(f"task {name!r}: keys: expected them beside every or schedule, got keys alone")
     return Options(**read)
 
 
@@ -109,6 +131,8 @@ def options_from_json(content: dict[str, object]) -> Options:
     known: dict[str, Any] = {name: value for name, value in content.items() if name in Options.__dataclass_fields__}
     if "backoff" in known:
         known["backoff"] = _backoff_from_json(known["backoff"])
+    if "schedule" in known:
+        known["schedule"] = [timing_from_json(timing) for timing in known["schedule"]]
     lists = {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
     return Options(**known | lists)
 
@@ -132,13 +156,6 @@ def _above_zero(value: Duration) -> float:
     return seconds
 
 
-def _interval(value: Duration) -> float:
-    seconds = parse_duration(value)
-    if seconds < LEAST_INTERVAL:
-        raise ValueError(f"expected at least {LEAST_INTERVAL}s, got {value!r}")
-    return seconds
-
-
 def _whole(least: int | None = None, most: int | None = None) -> Callable[[Any], int]:
     bounds = "" if least is None else f" of at least {least}" if most is None else f" from {least} to {most}"
 
@@ -157,6 +174,17 @@ def _size(least: int) -> Callable[[Any], int]:
         if size < least:
             raise ValueError(f"expected at least {least} bytes, got {value!r}")
         return size
+
+    return read
+
+
+def _one_of(choices: tuple[str, ...]) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        if value not in choices:
+            near = nearest(str(value), choices)
+            hint = f", did you mean {near!r}?" if near else ""
+            raise ValueError(f"expected {' or '.join(map(repr, choices))}, got {value!r}{hint}")
+        return str(value)
 
     return read
 
@@ -237,8 +265,22 @@ def _env(value: Any) -> dict[str, str]:
 
 
 _OPTIONAL = frozenset(
-    {"timeout", "retry_on", "max_parallel", "max_parallel_per_key", "memory", "user", "cwd", "umask", "every"}
+    {
+        "timeout",
+        "retry_on",
+        "max_parallel",
+        "max_parallel_per_key",
+        "memory",
+        "user",
+        "cwd",
+        "umask",
+        "every",
+        "schedule",
+    }
 )
+
+_NOTHING: Mapping[str, Any] = {"schedule": ()}
+"""What None stands for; elsewhere it stays None."""
 
 _READERS: Mapping[str, Callable[[Any], Any]] = {
     "timeout": _above_zero,
@@ -262,6 +304,10 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "log_max": _size(LEAST_LOG),
     "interruptible": _flag,
     "fork_safe": _flag,
-    "every": _interval,
+    "every": read_interval,
+    "schedule": read_schedule,
     "keys": _texts(KEY_LIMIT, KEYS_LIMIT),
+    "misfire": _one_of(MISFIRES),
+    "overlap": _one_of(OVERLAPS),
+    "misfire_limit": _whole(1, MISFIRES_LIMIT),
 }

@@ -134,7 +134,9 @@ CREATE TABLE IF NOT EXISTS firings (
 );
 
 -- A plain unique index would let a schedule without a key fire twice: NULLs are distinct to it.
-CREATE UNIQUE INDEX IF NOT EXISTS firings_once ON firings (name, planned, ifnull(key, ''), key IS NULL);
+-- The instant comes last: from there the newest of each name and key is found.
+CREATE UNIQUE INDEX IF NOT EXISTS firings_of_key ON firings (name, ifnull(key, ''), key IS NULL, planned);
+DROP INDEX IF EXISTS firings_once;
 
 CREATE INDEX IF NOT EXISTS firings_by_claim ON firings (claimed_at);
 

@@ -39,7 +39,8 @@ def deadly(called: Callable[..., Any]) -> Callable[..., Any]:
     def killed(*args: Any, **facts: Any) -> Any:
         if moment in {"won", "frozen"}:
             answer = called(*args, **facts)
-            if answer and next(calls) == number:
+            granted = any(answer) if isinstance(answer, list) else answer
+            if granted and next(calls) == number:
                 os.kill(os.getpid(), signal.SIGKILL if moment == "won" else signal.SIGSTOP)
             return answer
         is_last = next(calls) == number

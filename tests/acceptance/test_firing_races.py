@@ -12,7 +12,7 @@ import pytest
 from node_bench import LEASE, Enter, Supervised, wait_until
 from waiting import state_of
 
-KILLER = (sys.executable, str(Path(__file__).with_name("killed_in_store.py")), "claim_firing", "20", "won")
+KILLER = (sys.executable, str(Path(__file__).with_name("killed_in_store.py")), "claim_firings", "5", "won")
 FREEZER = (*KILLER[:-1], "frozen")
 OFTEN = ("--tasks", "node_often")
 PATIENCE = 90.0

@@ -216,3 +216,12 @@ class TestCheck:
         assert (answer.code, answer.err) == (0, "")
         assert f"; {place.paths.holds} cannot be read, so every task will be held; " in answer.out
         assert place.paths.holds.read_text() == "{"
+
+
+def test_a_schedule_without_keys_ends_the_start_of_a_partition(outside: Supervised):
+    """Nobody could tell whose it is: exit 2, and one line that names it."""
+    outside.start("--owned-buckets", "0-15", "--tasks", "node_schedules", wait=False)
+    assert outside.supervisor.wait(LIMIT) == 2
+    told = [line for line in outside.log().splitlines() if line.startswith("chong-supervisor: ")]
+    assert len(told) == 1, outside.log()
+    assert "task 'tick': every: expected keys, because this node owns some of the buckets only; got none" in told[0]

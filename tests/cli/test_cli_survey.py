@@ -2,6 +2,7 @@
 
 import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime
 
 import pytest
 from cli_world import S, World
@@ -9,6 +10,8 @@ from waiting import LIMIT
 
 from chong.cli.definition import options_text
 from chong.store.model import CatalogueEntry, NodeRecord
+from chong.supervisor.catalogue import Catalogue, Task
+from chong.worker.options import read_options
 
 ROW = {"bucket", "owners", "live_owners", "state", "queued", "running", "expired", "oldest_wait", "mine", "hold"}
 
@@ -254,3 +257,25 @@ def test_nodes_tells_which_node_holds_everything_itself(partition: World, chong)
     rows = {row["node"]: row["hold"] for row in chong("nodes", "--json").json}
     assert rows == {"node-a": held.hold, "node-b": None, "node-c": None}
     assert chong("nodes").out.count("live (held)") == 1
+
+
+def test_schedule_shows_what_runs_next_and_what_was_missed(world: World, chong):
+    """By name and key, soonest first, with what was claimed last; of many keys the first hundred."""
+    options = read_options("a", {"schedule": ["0 0 1 1 *", "0 12 1 1 *"], "keys": ["k", "l"], "misfire": "all"})
+    many = read_options("b", {"every": "30s", "keys": [f"{n:03}" for n in range(150)]})
+    entries = Catalogue({name: Task(name, "m", "()", each) for name, each in (("a", options), ("b", many))}).entries(
+        "node-a", {}, {"b": "no"}
+    )
+    world.store.publish_catalogue("node-a", entries)
+    year = datetime.now(UTC).year
+    world.store.claim_firing("a", "k", datetime(year - 1, 1, 1, tzinfo=UTC), node="node-b", event_id="1")
+    rows = chong("schedule", "--next", "2", "--name", "a", "--json").json
+    assert [(row["key"], row["planned"][4:16]) for row in rows] == [
+        (key, f"-01-01T{hour}:00") for hour in ("00", "12") for key in ("k", "l")
+    ]
+    assert [row["missed"] for row in rows] == [3, 0, 3, 0]
+    assert rows[0]["last"].startswith(f"{year - 1}-01-01T00:00")
+    told = chong("schedule", "--key", "007")
+    assert len(told.lines) == 2
+    assert told.lines[1].endswith("no")
+    assert told.err == "b on node-a: 100 of 150 keys are shown\n"

@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
@@ -15,7 +16,7 @@ from node_store import Fickle
 from structlog.testing import LogCapture
 
 from chong.store.contract import TaskStore
-from chong.store.model import TaskSnapshot
+from chong.store.model import FiringClaim, TaskSnapshot
 from chong.store.query import TaskQuery
 from chong.supervisor import term
 
@@ -67,15 +68,32 @@ def test_two_nodes_that_own_the_bucket_fire_each_instant_once(bench: InProcess):
 
 
 def test_a_partition_fires_its_own_keys_only(bench: InProcess):
-    """acme falls into bucket 1, globex into 26; what has no keys cannot be fired there, which is shown."""
-    node = bench.start(modules=MODULES, owned_buckets=range(16))
-    wait_until(lambda: len(fired(node, "tick.keys")) >= 2, "two firings")
-    assert {task.bucket_key for task in fired(node, "tick.keys")} == {"acme"}
-    assert fired(node, "tick") == []
+    """acme falls into bucket 1, globex into 26; what cannot be scheduled is shown."""
+    node = bench.start(modules=("node_tasks", "node_keys"), owned_buckets=range(16))
+    wait_until(lambda: len(fired(node, "tock.keys")) >= 2, "two firings")
+    assert {task.bucket_key for task in fired(node, "tock.keys")} == {"acme"}
     errors = {entry.name: entry.error for entry in node.store.catalogue("node-a")}
-    assert errors["tick"].startswith("every: expected keys")
-    assert errors["tick.keys"] is None
-    assert errors["tick.needy"] == "every: expected no parameter without a default, got path"
+    assert errors["tock.keys"] is None
+    assert errors["tock.needy"] == "every: expected no parameter without a default, got path"
+
+
+def test_what_was_missed_while_the_node_was_down_is_made_up_for(bench: InProcess):
+    """By the last claims in the store: of one schedule each instant, once and in order, of the other the newest."""
+    node = bench.start(modules=("node_tasks", "node_keys"))
+    wait_until(lambda: fired(node, "tock.all") and fired(node, "tock.keys"), "the first ones")
+    node.controller.close()
+    closed = time.time()
+    wait_until(lambda: time.time() > closed + 4, "some instants without it")
+    node.start(modules=("node_tasks", "node_keys"))
+    wait_until(lambda: max(map(planned, fired(node, "tock.all"))) > 1000 * (closed + 6), "it to have caught up")
+    tasks = sorted(fired(node, "tock.all"), key=planned)
+    instants = list(map(planned, tasks))
+    assert instants == list(range(instants[0], instants[-1] + 1, 1000))
+    # The first term may have stopped its last one before it began.
+    assert set(begins(node, [task for task in tasks if planned(task) > 1000 * closed]).values()) == {1}
+    assert [task.created_at for task in tasks] == sorted(task.created_at for task in tasks)
+    newest = {planned(task) for task in fired(node, "tock.keys") if task.bucket_key == "acme"}
+    assert len({instant for instant in newest if 1000 * (closed + 1) < instant < 1000 * (closed + 3)}) == 0
 
 
 def test_a_firing_is_skipped_while_the_former_task_is_open(bench: InProcess):
@@ -121,12 +139,11 @@ def test_without_the_store_a_firing_waits_and_the_newest_comes_after_it(bench: I
 
 
 class Slow(Fickle):
-    """Its claims for `tick` take longer than the interval of that."""
+    """Its claims take longer than the interval."""
 
-    def claim_firing(self, name: str, *args: Any, **facts: Any) -> bool:
-        won = bool(super().__getattr__("claim_firing")(name, *args, **facts))
-        if name == "tick":  # of it alone, as claims follow each other: those for all names take several intervals
-            time.sleep(1.3)  # not to wait for anything: this is how slow it is
+    def claim_firings(self, claims: Sequence[FiringClaim], **facts: Any) -> list[bool]:
+        won: list[bool] = super().__getattr__("claim_firings")(claims, **facts)
+        time.sleep(1.3)  # not to wait for anything: this is how slow it is
         return won
 
 
@@ -147,11 +164,10 @@ class Hanging(Fickle):
         self.claimed: list[datetime] = []
         self.answers = threading.Event()
 
-    def claim_firing(self, name: str, key: str | None, planned: datetime, **facts: Any) -> bool:
-        won = bool(super().__getattr__("claim_firing")(name, key, planned, **facts))
-        if name == "tick":
-            self.claimed.append(planned)
-            assert self.answers.wait(LIMIT)
+    def claim_firings(self, claims: Sequence[FiringClaim], **facts: Any) -> list[bool]:
+        won: list[bool] = super().__getattr__("claim_firings")(claims, **facts)
+        self.claimed += [claim.planned for claim in claims if claim.name == "tick"]
+        assert self.answers.wait(LIMIT)
         return won
 
 

@@ -17,7 +17,7 @@ from psycopg import conninfo
 from chong.store.alert import Finding
 from chong.store.contract import TaskStore
 from chong.store.errors import Refused, StoreUnavailable
-from chong.store.model import Beat, CatalogueEntry, Completion, HoldScope, LeaseGrant, Note, SharedHold
+from chong.store.model import Beat, CatalogueEntry, Completion, FiringClaim, HoldScope, LeaseGrant, Note, SharedHold
 from chong.store.partitions import Month
 from chong.store.postgres import PostgresTaskStore
 from chong.store.query import TaskQuery
@@ -229,6 +229,12 @@ def claim_firing(store, address):
 
 
 @case
+def claim_firings(store, address):
+    claims = [FiringClaim("a", key, START, f"1{key}") for key in ("k", None)]
+    return lambda: store.claim_firings(claims, node=NODE), lambda ours: expect(ours, [True, True])
+
+
+@case
 def register_term(store, address):
     def check(_):
         expect([term.term for term in store.terms(NODE)], [TERM])
@@ -370,6 +376,7 @@ LOOKS: dict[str, Callable[[TaskStore], Any]] = {
     "count_prunable": lambda store: store.count_prunable(TTL),
     "leases": lambda store: store.leases(),
     "commands": lambda store: store.commands(task_id(1)),
+    "last_firings": lambda store: store.last_firings([("a", "k")]),
     "terms": lambda store: store.terms(NODE),
     "nodes": lambda store: store.nodes(),
     "declarations": lambda store: store.declarations(),

@@ -25,6 +25,8 @@ TO_SCHEMA_4 = (
     "ALTER TABLE tasks DROP COLUMN run_timeout",
     "ALTER TABLE tasks DROP COLUMN due_at",
     "ALTER TABLE transitions DROP COLUMN ended",
+    "DROP INDEX firings_of_key",
+    "CREATE UNIQUE INDEX firings_once ON firings (name, planned, coalesce(key, ''), (key IS NULL))",
     "UPDATE deployment SET schema_version = 4, oldest_code = 1",
 )
 VERSIONS_OF_OURS = f"SELECT 1 AS only_row, 64 AS num_buckets, {SCHEMA_VERSION} AS schema_version, 1 AS oldest_code"

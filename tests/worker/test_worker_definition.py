@@ -8,6 +8,7 @@ import pytest
 from chong.supervisor.memo import memo_of
 from chong.worker.definition import Definition, task
 from chong.worker.options import Backoff, DefinitionError, Options, options_from_json
+from chong.worker.schedules import Cron
 from chong.worker.spawn import MEMO_LIMIT
 
 
@@ -59,7 +60,10 @@ def test_the_largest_options_fit_a_memo():
     """It travels with each spawn, and a frame has a bound; keys and variables have no business in it."""
     error = type("E" * 500, (Exception,), {})
     keys = (f"{number:0500}" for number in range(10_000))
-    largest = task("a", every=1, keys=keys, retry_on=[error] * 50, no_retry_on=[error] * 50, env={"A": "b" * 8000})
+    many = [Cron("0 3 * * *", tz="America/Argentina/ComodRivadavia", start="2026-01-01", jitter=n) for n in range(100)]
+    largest = task(
+        "a", every=1, schedule=many, keys=keys, retry_on=[error] * 50, no_retry_on=[error] * 50, env={"A": "b" * 8000}
+    )
     assert len(json.dumps(memo_of(largest(print).options))) < MEMO_LIMIT / 2
 
 
@@ -107,10 +111,16 @@ def test_a_function_without_parameters_wants_no_context():
         ({"retry_on": "timeout"}, "task 'a': retry_on: expected a list of exception, timeout"),
         ({"no_retry_on": [7]}, "task 'a': no_retry_on: expected exception, timeout, crashed, start_timeout or an"),
         ({"every": "500ms"}, "task 'a': every: expected at least 1s, got '500ms'"),
-        ({"every": 1, "keys": map(str, range(10_001))}, "task 'a': keys: expected at most 10000, got 10001"),
+        ({"every": 1, "keys": map(str, range(100_001))}, "task 'a': keys: expected at most 100000, got 100001"),
         ({"tags": map(str, range(101))}, "task 'a': tags: expected at most 100, got 101"),
         ({"retry_on": ["timeout"] * 51}, "task 'a': retry_on: expected at most 50, got 51"),
-        ({"keys": ["a"]}, "task 'a': keys: expected them beside every, got keys alone"),
+        ({"keys": ["a"]}, "task 'a': keys: expected them beside every or schedule, got keys alone"),
+        (
+            {"every": 1, "misfire": "al"},
+            "task 'a': misfire: expected 'once' or 'skip' or 'all', got 'al', did you mean 'all'?",
+        ),
+        ({"every": 1, "overlap": True}, "task 'a': overlap: expected 'skip' or 'queue', got True"),
+        ({"every": 1, "misfire_limit": 0}, "task 'a': misfire_limit: expected a whole number from 1 to 10000, got 0"),
     ],
 )
 def test_an_option_out_of_range_is_refused_at_once(options, words):
