@@ -369,6 +369,7 @@ LOOKS: dict[str, Callable[[TaskStore], Any]] = {
     "find": lambda store: store.find("0"),
     "query": lambda store: store.query(TaskQuery()),
     "history": lambda store: store.history(task_id(1)),
+    "resolutions": lambda store: store.resolutions([task_id(1)]),
     "notes": lambda store: store.notes(task_id(1)),
     "stats": lambda store: store.stats(),
     "bucket_loads": lambda store: store.bucket_loads(),
