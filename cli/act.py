@@ -10,22 +10,18 @@ import click
 from chong.cli import candidates
 from chong.cli.candidates import names, open_ids
 from chong.cli.due import due_of, read_due, read_whole
-from chong.cli.ending import one_line
 from chong.cli.filters import Filter, filtered
 from chong.cli.handing import hand_over
 from chong.cli.invocation import Invocation
-from chong.cli.obstacle import Obstacle
 from chong.cli.option import issuer_option, json_option, reason_option, wait_options
 from chong.cli.reach import reach
 from chong.cli.request import Request, carry_out, targets
 from chong.cli.screen import print_json, remark
+from chong.cli.seethrough import see_through
 from chong.cli.times import utc_now
 from chong.cli.values import read_duration, read_params, read_texts, reads
-from chong.cli.wait import wait_until
-from chong.store.contract import TaskStore
 from chong.store.errors import StoreUnavailable
-from chong.store.model import Action, TaskSnapshot
-from chong.store.states import Status
+from chong.store.model import Action
 from chong.supervisor.exits import Exit
 from chong.supervisor.submission import Submission
 
@@ -82,7 +78,7 @@ def submit(
     _check_ownership(call, always=wait)
     accepted = hand_over(call, submission)
     if wait:
-        return _see_through(call, submission, as_json=as_json)
+        return see_through(call, submission.id, as_json=as_json)
     if as_json:
         print_json(accepted)
     else:
@@ -102,32 +98,6 @@ def _check_ownership(call: Invocation, *, always: bool) -> None:
             pass
     except StoreUnavailable as error:
         remark(f"chong: number of buckets not compared, the store is out of reach: {error}")
-
-
-def _see_through(call: Invocation, submission: Submission, *, as_json: bool) -> Exit:
-    if not as_json:
-        print(submission.id, flush=True)
-    try:
-        with reach(call) as reached:
-            obstacle = Obstacle(reached.store)
-            task = wait_until(lambda: _ended(reached.store, submission.id, obstacle))
-    except StoreUnavailable:
-        remark(f"chong: task {submission.id} was accepted; how it ends the store knows, which is out of reach")
-        raise
-    assert task is not None, "without a time-out there is no other end"
-    if as_json:
-        print_json(task)
-    elif task.status is not Status.SUCCEEDED:
-        remark(f"chong: task {task.id} ended as {one_line(task)}")
-    return Exit.DONE if task.status is Status.SUCCEEDED else Exit.REFUSED
-
-
-def _ended(store: TaskStore, task_id: str, obstacle: Obstacle) -> TaskSnapshot | None:
-    task = store.get(task_id)
-    if task is None or task.status.is_final:
-        return task
-    obstacle.look(task)
-    return None
 
 
 def _asking(function: Callable[..., Exit]) -> Callable[..., Any]:

@@ -20,6 +20,7 @@ COMMANDS = {
     "history": Entry("chong.cli.show", "history", "Show the audit trail of one task."),
     "logs": Entry("chong.cli.logs", "logs", "Print the output of one attempt, on the node where it ran."),
     "submit": Entry("chong.cli.act", "submit", "Hand a task to this node's supervisor."),
+    "rerun": Entry("chong.cli.rerun", "rerun", "Run a task that is over once more, with its parameters."),
     "run": Entry("chong.cli.foreground", "run", "Run one task here and now, for development."),
     "stop": Entry("chong.cli.act", "stop", "Ask tasks to stop."),
     "pause": Entry("chong.cli.act", "pause", "Ask running tasks to pause at their next checkpoint."),

@@ -20,6 +20,7 @@ from chong.supervisor.node import Node
 from chong.supervisor.outbox import Outbox
 from chong.supervisor.processes import Processes
 from chong.supervisor.queue import Limits, TurnQueue
+from chong.supervisor.rerun import Reruns
 from chong.supervisor.settings import Settings
 from chong.supervisor.shared_holds import SharedHolds
 from chong.supervisor.spool import Spool
@@ -68,6 +69,7 @@ class Parts:
         )
         self.gatekeeper = self.node.gatekeeper = self._make_gatekeeper(settings, term, intake, log)
         self.firings = Firings(loop=loop, store=store, intake=intake, tasks=self.tasks, log=log)
+        self.reruns = Reruns(loop=loop, store=store, spool=self.spool, tasks=self.tasks, intake=intake)
         self.hook = AlertHook(
             settings.alert_command,
             on_failure=lambda why: loop.call(partial(log.error, "alert_command_failed", why=why)),

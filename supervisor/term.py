@@ -185,6 +185,7 @@ class Term:
             {
                 "submit": self.node.intake.submit_request,
                 **self._parts.inquiries.operations,
+                "rerun": self._parts.reruns.request,
                 "reload": self.node.reload_request,
                 "hold": self._parts.gatekeeper.hold_request,
                 "unhold": self._parts.gatekeeper.unhold_request,

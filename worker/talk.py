@@ -5,6 +5,7 @@ A conversation is a generator. It yields steps; what came of each is sent into i
 
 import os
 from collections.abc import Generator, Mapping
+from datetime import datetime
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
@@ -40,15 +41,21 @@ class Wish(TypedDict, total=False):
 
     key: what the task works for. params: its parameters by name, JSON values. unique: refused while an unfinished task
     has the same. id: of the new task, to be able to submit it again after an error without running it twice.
+    due_at: not to be started before, with a zone. priority, retries, run_timeout (in seconds): in place of the
+    definition's.
     """
 
     key: str | None
     params: Mapping[str, Any]
     unique: str | None
     id: str
+    due_at: datetime | None
+    priority: int | None
+    retries: int | None
+    run_timeout: float | None
 
 
-_FIELDS = {"key": "key", "params": "params", "unique": "unique_key", "id": "id"}
+_FIELDS = {name: name for name in Wish.__annotations__} | {"unique": "unique_key"}
 """By what name the node knows each of them."""
 
 
@@ -141,7 +148,7 @@ def _submission(name: str, wish: Wish) -> dict[str, Any]:
             hint = f", did you mean {guess}?" if guess else ""
             raise errors.RequestInvalid(f"submit: expected {', '.join(_FIELDS)}, got {option!r}{hint}")
         if value is not None:
-            request[_FIELDS[option]] = value
+            request[_FIELDS[option]] = value.isoformat() if isinstance(value, datetime) else value
     if "params" in request:
         request["params"] = _plain(request["params"])
     return request

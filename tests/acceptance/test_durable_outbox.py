@@ -148,3 +148,33 @@ def test_a_restored_state_directory_runs_nothing_again(place: Supervised, met: s
         assert node.events("store_went_back")[-1]["task"] == task_id
     assert len(node.events("spool_behind")) == 1
     assert [entry["id"] for entry in node.journal("begin")].count(task_id) == 1
+    node.start(lease=LEASE)
+    assert node.cli("rerun", task_id, "--wait").code == 0
+    complaints = len(node.events("store_went_back"))
+    assert node.terminate() == 0
+    node.start(lease=LEASE)
+    assert len(node.events("store_went_back")) == complaints
+
+
+def test_a_task_that_is_over_is_run_once_more_with_its_parameters(place: Supervised):
+    """Also when it was called lost, and by another term; what may still run is refused in one line."""
+    node = place.start(lease=LEASE)
+    first = node.submit("echo", text="größe")
+    lost = node.begun("until", path=str(node.root / "open"))
+    assert node.end_of(first).status is S.SUCCEEDED
+    said = node.cli("rerun", lost)
+    assert (said.code, said.err) == (1, f"chong: task {lost} (until): expected one that is over, it is running\n")
+    kill_all(node)
+    node.start(lease=LEASE)
+    assert node.end_of(lost).status is S.LOST
+    said = node.cli("rerun", first[-8:], "--wait", "--json")
+    assert (said.code, said.err) == (0, "")
+    again = said.json
+    assert (again["outcome"], again["trigger"]) == (node.task(first).outcome, f"rerun {first}")
+    assert again["id"] != first
+    (node.root / "open").touch()
+    said = node.cli("rerun", lost)
+    assert node.end_of(said.out.strip()).status is S.SUCCEEDED
+    said = node.cli("rerun", again["id"][:-1] + ("0" if again["id"][-1] != "0" else "1"))
+    assert (said.code, said.err.count("\n")) == (1, 1)
+    assert "its parameters are not on node node-a, or were let go of since its end" in said.err

@@ -2,10 +2,12 @@
 
 import json
 import pickle
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
 from chong.store.ids import is_id
+from chong.supervisor.submission import from_json
 from chong.worker import client_errors as errors
 from chong.worker import talk as talk_module
 from chong.worker.exchange import AnswerLateError, AnswerLostError
@@ -50,6 +52,18 @@ def carry_out(conversation, came, clock):
                 got = next(came)
     except StopIteration as end:
         return end.value, lines
+
+
+def test_all_that_a_submission_may_say_goes_to_the_node(talk, clock):
+    """Under the node's own names, and as what it reads there."""
+    due = datetime(2030, 1, 31, 18, tzinfo=timezone(timedelta(hours=1)))
+    wish = {"key": "k", "due_at": due, "priority": 3, "retries": 0, "run_timeout": 1.5, "unique": None}
+    task_id, lines = carry_out(talk.submit("a.b", 30, **wish), iter([said(task={})]), clock)
+    (request,) = lines
+    assert request.pop("op") == "submit"
+    submission = from_json(request)
+    assert (submission.id, submission.key, submission.due_at, submission.unique_key) == (task_id, "k", due, None)
+    assert (submission.priority, submission.retries, submission.run_timeout) == (3, 0, 1.5)
 
 
 class TestAnswers:
