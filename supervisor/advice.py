@@ -11,6 +11,7 @@ class Kind(StrEnum):
     DUPLICATE = "duplicate"
     UNCOVERED = "uncovered"
     ORPHAN = "orphan"
+    OUTSIDE = "outside"
     STUCK = "stuck"
     UNCLAIMED = "unclaimed"
     HELD = "held"
@@ -31,6 +32,8 @@ ADVICE: Mapping[str, str] = {
     Kind.UNCOVERED: "start a node that owns them; what a dead node has accepted nobody else can run: "
     "chong reconcile and then chong forget close it, if that node is gone for good",
     Kind.ORPHAN: "start the node again; if it is gone for good, chong reconcile and then chong forget",
+    Kind.OUTSIDE: "nothing, if the node has given these buckets away: it alone has the parameters, and runs what it "
+    "had accepted; else give them back to it by owned_buckets",
     Kind.STUCK: "look at the node's log and at chong tasks",
     Kind.UNCLAIMED: "look at the node's log: it is alive, and does not look for commands",
     Kind.HELD: "when its reason is gone, chong unhold, or chong drain --undo for a node",

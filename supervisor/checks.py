@@ -140,6 +140,22 @@ def _orphans(scope: Scope) -> Iterator[Finding]:
             yield _orphan(f"bucket {bucket}", works, "nobody who is alive owns it", advice)
 
 
+def _outside(scope: Scope) -> Iterator[Finding]:
+    """What a living node had accepted stays with it, also in buckets that it has given away since."""
+    declared: defaultdict[str, set[int]] = defaultdict(set)
+    for claim in scope.survey.declarations:
+        declared[claim.node].add(claim.bucket)
+    works: defaultdict[str, list[OpenWork]] = defaultdict(list)
+    for work in scope.survey.work:
+        is_parted = work.node in scope.present and work.node not in scope.dropped and declared[work.node]
+        if is_parted and work.bucket is not None and work.bucket not in declared[work.node]:
+            works[work.node].append(work)
+    for node, found in works.items():
+        tasks = counted(sum(work.tasks for work in found), "task")
+        buckets = format_buckets({work.bucket for work in found if work.bucket is not None})
+        yield Finding(Kind.OUTSIDE, f"node {node}", f"{tasks} in buckets {buckets}, which it does not own any more")
+
+
 def _orphan(subject: str, works: list[OpenWork], why: str, advice: str) -> Finding:
     oldest = min(works, key=lambda work: work.since)
     tasks = counted(sum(work.still for work in works), "task")
@@ -307,6 +323,7 @@ _CHECKS: Iterable[Callable[[Scope], Iterator[Finding]]] = (
     _duplicates,
     _uncovered,
     _orphans,
+    _outside,
     _stuck,
     _unclaimed,
     _held,

@@ -104,7 +104,7 @@ def test_buckets_that_nobody_has_declared_are_not_missed_at_the_first_start():
     named = {"a": Share(frozenset(range(4))), "b": Share(frozenset(range(4, 8)))}
     assert found(first, named) == []
     assert ("config", "unknown node b") in found(replace(first, now=START + timedelta(seconds=2)), named)
-    assert found(replace(first, work=(work(node="a", bucket=5, still=0),))) == []
+    assert found(replace(first, work=(work(node="a", bucket=5, still=0),))) == [("outside", "node a")]
     assert found(replace(first, now=START + timedelta(seconds=2))) == [("uncovered", "buckets 4-7")]
     later = replace(first, nodes=(*first.nodes, node("b", started_at=LONG_AGO)), declarations=first.declarations)
     assert found(replace(later, declarations=(*first.declarations, BucketDeclaration(4, "b", START)))) == [
@@ -145,6 +145,16 @@ def test_waiting_work_in_a_bucket_that_nobody_runs_is_an_orphan():
     seen = survey([node("a")], {"a": "0-3"}, work=(work(bucket=6), work(bucket=7, status=Status.RUNNING)))
     assert ("orphan", "bucket 6") in found(seen)
     assert ("orphan", "bucket 7") not in found(seen)
+
+
+def test_work_of_buckets_that_its_node_has_given_away_is_told():
+    """However lately it was accepted, and whoever owns them now; a node without partition owns all, a dead one none."""
+    works = (work(bucket=6, still=0, tasks=3), work(bucket=5, status=Status.RUNNING), work(bucket=2), work(bucket=None))
+    seen = survey([node("a"), node("b")], PAIR, work=works)
+    (one,) = [one for one in findings(seen) if one.kind == Kind.OUTSIDE]
+    assert (one.subject, one.detail) == ("node a", "4 tasks in buckets 5-6, which it does not own any more")
+    for nodes, owned in (([node("a"), node("b")], {"b": "4-7"}), ([node("a", **DEAD), node("b")], PAIR)):
+        assert Kind.OUTSIDE not in {kind for kind, _ in found(survey(nodes, owned, work=works))}
 
 
 def test_keyless_work_among_partitions_is_an_orphan():
