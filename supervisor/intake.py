@@ -131,13 +131,10 @@ class Intake:
             self._tasks.put(replace(state, options=options_for(state.task, definition.options)))
         self._tasks.enqueue(task_id)
 
-    def stored(self, task_id: str) -> None:
+    def stored(self, task: TaskSnapshot) -> None:
         """The store has the task, or what is on the disk need not wait for it: whoever submitted it hears so."""
-        state = self._tasks.get(task_id)
-        if state is None:
-            return
-        for settled in self._unanswered.pop(task_id, []):
-            settled(state.task)
+        for settled in self._unanswered.pop(task.id, []):
+            settled(task)
 
     def refused(self, state: TaskState, error: Exception) -> None:
         """The store did not take the task's first save: then it is none."""
@@ -163,7 +160,7 @@ class Intake:
         """A unique key is the store's to judge."""
         state = self._tasks.get(task_id)
         if state is not None and state.task.unique_key is None:
-            self.stored(task_id)
+            self.stored(state.task)
 
     def _settle_repeated(self, known: TaskState, settled: SubmissionSettled) -> None:
         """The same submission again: it hears what the first one hears."""

@@ -1,5 +1,6 @@
 """Who hears what the node's processes do; all are called in the loop's thread."""
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Protocol
 
@@ -52,3 +53,6 @@ class Listener(ForkserverListener, Protocol):
 
     def kept_state(self, run: str, text: str) -> None:
         """A checkpoint carried a state, as JSON text."""
+
+    def when_kept(self, run: str, then: Callable[[], object]) -> None:
+        """Call `then`, at once or later, when all states of the run that were handed on are kept."""

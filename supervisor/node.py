@@ -204,6 +204,10 @@ class Node:
     def kept_state(self, run: str, text: str) -> None:
         self.tasks.keep_state(run.rpartition(".")[0], text, partial(self.processes.pop_spooled, run))
 
+    def when_kept(self, run: str, then: Callable[[], object]) -> None:
+        """Call `then` when the states that were kept of this run's task are on the disk."""
+        self._spool.when_kept(run.rpartition(".")[0], then)
+
     def catalogue_ready(self, generation: int, catalogue: Catalogue, *, has_new_code: bool) -> None:
         if self.intake.catalogue is None:
             self._refuse_keyless(catalogue)
@@ -262,7 +266,10 @@ class Node:
     # --- from the store --------------------------------------------------------------------------------------
 
     def stored(self, task_id: str, version: int) -> None:
-        self.intake.stored(task_id)
+        state = self.tasks.get(task_id)
+        if state is not None and state.stored_version == 0:
+            # Whoever hears that the task is stored may rely on it that this node knows so, whatever comes next.
+            self._spool.mark_stored(task_id, partial(self.intake.stored, state.task))
         self.tasks.stored(task_id, version)
         self.inquiries.stored(task_id, version)
 

@@ -359,7 +359,9 @@ class Processes:
             self.release(run)
             return
         seen = [at for at in (exit_.at, channel.worker_ended_at) if at is not None]
-        self._listener.happened(run, e.Exited(exit_), f"{run}.exit", min(seen, default=None))
+        ended = partial(self._listener.happened, run, e.Exited(exit_), f"{run}.exit", min(seen, default=None))
+        # Once the end is stored nobody reads the frames any more: what the next attempt gets has to be kept by then.
+        self._listener.when_kept(run, ended)
 
     def _worker_ended(self, channel: RunChannel) -> None:
         """By our own look: its forkserver sees it, too, and tells the exit when nothing of the run is left."""

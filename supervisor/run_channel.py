@@ -80,7 +80,8 @@ class RunChannel:
 
     def pop_spooled(self) -> None:
         """The oldest of the states on their way to the disk is there, or will never be."""
-        self._unpopped[self._unpopped.index(SPOOLING)] = 0
+        if SPOOLING in self._unpopped:  # the last one may have come from a file
+            self._unpopped[self._unpopped.index(SPOOLING)] = 0
         self.pop_stored(0)
 
     def send(self, data: bytes) -> bool:

@@ -118,9 +118,17 @@ class Spool:
         self._open.add(submission.id)
         self._write(Write((("keep_submission", values),), then, is_urgent=True))
 
-    def mark_stored(self, task_id: str) -> None:
-        """The store has had the task: should it not know it any more one day, it is not to be run."""
-        self._put("stored_not_marked", ("mark_stored", {"id": task_id}))
+    def mark_stored(self, task_id: str, then: Callable[[], object] = lambda: None) -> None:
+        """The store has had the task: should it not know it any more one day, it is not to be run.
+
+        `then` is called when the disk knows, or does not take it.
+        """
+
+        def marked(error: SpoolError | None) -> None:
+            self._complain("stored_not_marked", error)
+            then()
+
+        self._write(Write((("mark_stored", {"id": task_id}),), marked, is_urgent=True))
 
     def forget(self, task_id: str) -> None:
         """It was not accepted after all."""
@@ -149,6 +157,13 @@ class Spool:
         self._states[task_id] = text
         values = {"id": task_id, "content": text}
         self._write(Write((("keep_state", values),), kept, is_urgent=False))
+
+    def when_kept(self, task_id: str, then: Callable[[], object]) -> None:
+        """Call `then` when the states that were kept of this task are on the disk, or will never be there."""
+        if task_id in self._states:
+            self._write(Write((), lambda _: then(), is_urgent=True))
+        else:
+            then()
 
     def last_state(self, task_id: str) -> Any:
         """What the last attempt kept; None when it kept nothing.

@@ -11,7 +11,7 @@ from chong.supervisor.spool_file import SpoolError, SpoolFile, Statement
 LAZY_SECONDS = 0.1
 """What nobody waits for goes with what somebody does, or after this time."""
 
-Then = Callable[[SpoolError | None], None]
+Then = Callable[[SpoolError | None], object]
 """Told in the loop's thread: None when it is on the disk, else what kept it from there."""
 
 
@@ -85,6 +85,6 @@ class SpoolWriter:
         return None
 
 
-def _call_all(callbacks: Iterable[Callable[[], None]]) -> None:
+def _call_all(callbacks: Iterable[Callable[[], object]]) -> None:
     for callback in callbacks:
         callback()

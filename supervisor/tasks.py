@@ -127,8 +127,6 @@ class Tasks:
         state = self._states.get(task_id)
         if state is None:
             return
-        if state.stored_version == 0:
-            self._spool.mark_stored(task_id)
         self.processes.pop_stored(state.task.run, version)
         state = self.feed(task_id, e.Stored(version), f"{task_id}.stored.{version}")
         if state is None or state.phase is Phase.IDLE:

@@ -111,10 +111,10 @@ def test_forgotten_and_pruned_work_is_never_run_when_its_node_comes_back(fleet: 
         one.start(*named("one", "0-31"))
         assert one.end_of(one.submit("noop", key=ONE)).status is S.SUCCEEDED
         assert [event["task"] for event in one.events("store_went_back")] == [waiting] * returned
-        assert all("submit it again by hand" in event["advice"] for event in one.events("store_went_back"))
+        assert all("chong rerun" in event["advice"] for event in one.events("store_went_back"))
         assert outside.store.get(waiting) is None
         assert one.terminate() == 0
-    assert (one.state / "accepted" / f"{waiting}.json").exists()
+    assert one.spooled("submissions")[waiting]["ended_at"] is None
 
 
 def test_requests_end_when_the_run_of_a_forgotten_node_is_judged(fleet: Enter, outside: Supervised):

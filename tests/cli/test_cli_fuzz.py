@@ -30,7 +30,7 @@ VALUES = [
 ]
 VALUES += ["é\u202e", "\udcff", "\x1b[31m", "a\nb", "x" * 5000, "~nobodyhere", "/dev/null", "--", "-"]
 words = st.sampled_from(VALUES) | st.text(st.characters(exclude_characters="\0"), max_size=12)
-anything = settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture])
+anything = settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def options_of(command: click.Command) -> list[str]:

@@ -39,7 +39,7 @@ max_parallel = 2
 [nodes."node-b"]
 owned_buckets = "16-63"  # the rest
 """
-anything = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+anything = settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture

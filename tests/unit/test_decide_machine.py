@@ -175,7 +175,7 @@ class Life(RuleBasedStateMachine):
 
 TestLife = Life.TestCase
 TestLife.settings = settings(
-    max_examples=250,
+    max_examples=150,
     stateful_step_count=60,
     deadline=None,
     derandomize=True,

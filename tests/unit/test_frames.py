@@ -143,7 +143,7 @@ def is_within_bounds(happening):
 
 
 class TestJunk:
-    @settings(max_examples=500)
+    @settings(max_examples=250)
     @given(SENSELESS | NEARLY)
     def test_a_senseless_frame_is_a_protocol_error_or_means_something(self, tmp_path_factory, sent):
         """What it means then is within the bounds that the rest of the supervisor relies on."""

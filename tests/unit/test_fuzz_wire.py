@@ -47,7 +47,7 @@ def spoilt(draw: st.DrawFn, frames: list[bytes]) -> bytes:
     return bytes(data)
 
 
-@settings(max_examples=600)
+@settings(max_examples=300)
 @given(spoilt(UP) | st.binary(max_size=300), st.binary(max_size=40) | st.sampled_from([b"[" * 9999, b"1e999", b"{}"]))
 def test_a_spoilt_frame_of_a_worker_means_something_or_is_junk(tmp_path_factory, data, content):
     """Whatever lies in the file that it names."""
@@ -63,7 +63,7 @@ def test_a_spoilt_frame_of_a_worker_means_something_or_is_junk(tmp_path_factory,
     assert state is None or encode_state(json.loads(state)) == state
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(spoilt(DOWN) | st.binary(max_size=300))
 def test_a_spoilt_frame_of_a_supervisor_means_something_or_is_junk(data):
     """A worker meets those of another version."""

@@ -353,7 +353,7 @@ STEPS = st.lists(
 
 
 class TestModel:
-    @settings(max_examples=400)
+    @settings(max_examples=200)
     @given(STEPS, st.integers(1, 5), st.integers(1, 3))
     def test_it_does_what_a_look_through_the_whole_backlog_would(self, steps, node, per_bucket):
         """Limits, holds, priority, age and turns: whatever comes and goes, the very same task is next."""

@@ -138,7 +138,7 @@ def instances(hint: Any) -> st.SearchStrategy[Any]:
 CASES = HINTS.flatmap(lambda hint: st.tuples(st.just(hint), JSON | instances(hint)))
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(CASES)
 def test_supervisor_and_worker_are_of_one_mind(case):
     """Of whatever type and value; but for a field that a class has not, which the worker would drop in silence."""
