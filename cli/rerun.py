@@ -23,7 +23,7 @@ from chong.supervisor.exits import Exit
 @json_option
 @click.pass_obj
 def rerun(call: Invocation, part: str, *, wait: bool, as_json: bool) -> Exit:
-    """Run a task once more.
+    """Run a task that is over once more, with its parameters.
 
     On its own node, which keeps the parameters for some days after the end. Prints the id of the new task; what it was
     submitted with counts again, but for a time to wait for.
