@@ -12,7 +12,7 @@ from chong.store.schema import SCHEMA_VERSION
 from chong.store.sqlite import SqliteTaskStore
 
 Enter = Callable[[], Supervised]
-LEASE = 60.0
+LEASE = 240.0
 """Enough for a supervisor that is killed to be followed by one that is refused and by one that is not."""
 
 
