@@ -13,7 +13,7 @@ from chong.cli.due import due_of, read_due, read_whole
 from chong.cli.filters import Filter, filtered
 from chong.cli.handing import hand_over
 from chong.cli.invocation import Invocation
-from chong.cli.option import issuer_option, json_option, reason_option, wait_options
+from chong.cli.option import issuer_option, json_option, params_options, reason_option, wait_options
 from chong.cli.reach import reach
 from chong.cli.request import Request, carry_out, targets
 from chong.cli.screen import print_json, remark
@@ -31,14 +31,7 @@ from chong.supervisor.submission import Submission
 @click.option(
     "--key", shell_complete=candidates.kept(candidates.keys), help="Key that the task works for; decides its bucket."
 )
-@click.option(
-    "-p",
-    "assignments",
-    metavar="NAME=VALUE",
-    multiple=True,
-    help="A parameter, read by its annotation: 5, true, 2026-12-31, [1, 2].",
-)
-@click.option("--params", metavar="JSON", help="All parameters as a JSON object; -p adds to it.")
+@params_options
 @click.option("--unique", metavar="KEY", help="Refuse while an unfinished task has the same unique key.")
 @click.option("--at", metavar="WHEN", callback=reads(read_due), help="Not before this ISO time; without zone local.")
 @click.option(

@@ -20,7 +20,7 @@ from chong.cli.ending import one_line
 from chong.cli.follow import Follower, Output
 from chong.cli.interrupts import Interrupts
 from chong.cli.invocation import Invocation
-from chong.cli.option import json_option
+from chong.cli.option import json_option, params_options
 from chong.cli.place import temporary_place
 from chong.cli.render import block, escape
 from chong.cli.screen import print_json, remark
@@ -51,14 +51,7 @@ PROGRESS_SECONDS = 1.0
 @click.command()
 @click.argument("name", shell_complete=names())
 @click.option("--key", shell_complete=kept(keys), help="Key that the task works for.")
-@click.option(
-    "-p",
-    "assignments",
-    metavar="NAME=VALUE",
-    multiple=True,
-    help="A parameter, read by its annotation: 5, true, 2026-12-31, [1, 2].",
-)
-@click.option("--params", metavar="JSON", help="All parameters as a JSON object; -p adds to it.")
+@params_options
 @option_of(KEYS["tasks"])
 @json_option
 @click.pass_obj

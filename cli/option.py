@@ -23,6 +23,20 @@ def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")(function)
 
 
+def params_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The parameters of a task: `assignments` as they were typed, and `params`, a JSON object."""
+    assigned = click.option(
+        "-p",
+        "assignments",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="A parameter, read by its annotation: 5, true, 2026-12-31, [1, 2].",
+    )
+    return assigned(
+        click.option("--params", metavar="JSON", help="All parameters as a JSON object; -p adds to it.")(function)
+    )
+
+
 def _who(name: str) -> Decorator:
     """`issued_by` is always somebody: whoever is named, else the user of this process."""
     return click.option(

@@ -19,9 +19,6 @@ class Backlog:
     def __iter__(self) -> Iterator[Spot]:
         return iter(list(self._lines))
 
-    def line(self, spot: Spot) -> tuple[Firing, ...]:
-        return tuple(self._lines.get(spot, ()))
-
     def first(self, spot: Spot) -> Firing | None:
         line = self._lines.get(spot)
         return line[0] if line else None
@@ -55,6 +52,3 @@ class Backlog:
 
     def drop(self, spot: Spot) -> None:
         self._lines.pop(spot, None)
-
-    def all(self) -> Iterator[Firing]:
-        return (firing for line in self._lines.values() for firing in line)

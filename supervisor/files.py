@@ -1,6 +1,5 @@
 """Small files that are whole or not there: written under another name, then renamed."""
 
-import errno
 import json
 import os
 from pathlib import Path
@@ -10,7 +9,6 @@ from chong.store.errors import ConfigurationError
 
 SPOIL_SUFFIX = ".unreadable"
 """Of a file that was set aside because it cannot be read."""
-_OUT_OF_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 
 
 def write_text(path: Path, text: str) -> None:
@@ -35,19 +33,6 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except RecursionError as error:
         raise ValueError(f"{path.name} is nested too deeply") from error
-
-
-def is_about_file(error: OSError) -> bool:
-    """Whether the file cannot be read; else the process could read no file at all, and this one may be good."""
-    return error.errno not in _OUT_OF_ROOM
-
-
-def set_aside(path: Path) -> Path:
-    """Keep a file that cannot be read under another name; where it is now, which is here when that fails as well."""
-    try:
-        return path.rename(path.with_name(path.name + SPOIL_SUFFIX))
-    except OSError:
-        return path
 
 
 def check_plain(path: Path) -> None:

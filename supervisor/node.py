@@ -164,7 +164,7 @@ class Node:
     def _spool_unsent(self) -> None:
         """While the store is away, what it has not got lies on the node's disk; afterwards it goes from there."""
         if self.outage.is_on:
-            self._spool.keep_unsent(self._outbox.take_unspooled())
+            self._spool.keep_unsent(self._outbox.take_unspooled(), self._outbox.put_back_unspooled)
         self._spool.drop_unsent(self._outbox.take_needless())
 
     def _start(self, task_id: str, generation: int) -> None:

@@ -107,6 +107,13 @@ class Outbox:
         self._unspooled.clear()
         return found
 
+    def put_back_unspooled(self, unsent: Iterable[Unsent]) -> None:
+        """The disk did not take these: they go there at the next occasion, if they still wait as they are."""
+        for each in unsent:
+            if each.id in self._spooled and each.id not in self._unspooled:
+                self._spooled.discard(each.id)
+                self._unspooled[each.id] = each
+
     def take_needless(self) -> list[str]:
         """What the spool need not have any more."""
         found, self._needless = self._needless, []

@@ -1,5 +1,8 @@
 """What a former term could not write, and had left in the spool, goes to the store before anything is judged by it."""
 
+from dataclasses import replace
+
+from chong.store.buckets import BucketPolicy
 from chong.store.contract import TaskStore
 from chong.store.errors import ConcurrencyConflict, Rebucketed, Refused
 from chong.store.model import Note, Save
@@ -16,13 +19,14 @@ def replay(store: TaskStore, scene: Scene, inventory: Inventory) -> None:
     behind, new tasks are left out: they may have run and been forgotten since.
     """
     given_up = set()
+    policy = BucketPolicy(inventory.num_buckets)
     for saves in in_rounds(each.write for each in scene.unsent if isinstance(each.write, Save)):
         wanted = []
         for save in saves:
             if save.lease is not None or (scene.is_behind and save.expect_version == 0):
                 given_up.add(save.snapshot.id)
             elif save.snapshot.id not in given_up:
-                wanted.append(save)
+                wanted.append(_counted_anew(save, policy) if save.expect_version == 0 else save)
         for first in range(0, len(wanted), BATCH):
             part = wanted[first : first + BATCH]
             verdicts = store.save_many(part, num_buckets=inventory.num_buckets)
@@ -36,6 +40,12 @@ def replay(store: TaskStore, scene: Scene, inventory: Inventory) -> None:
         if isinstance(each.write, Note):
             _append(store, each.write)
     inventory.replayed = [each.id for each in scene.unsent]
+
+
+def _counted_anew(save: Save, policy: BucketPolicy) -> Save:
+    """A new task's bucket by the number that counts now: nobody has seen it, so no rebucket could do that."""
+    key = save.snapshot.bucket_key
+    return save if key is None else replace(save, snapshot=replace(save.snapshot, bucket=policy.bucket_of(key)))
 
 
 def _too_late(store: TaskStore, scene: Scene, inventory: Inventory, save: Save, verdict: Exception) -> None:

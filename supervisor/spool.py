@@ -8,7 +8,7 @@ was kept survives the supervisor and a loss of power: it is on the disk before a
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,8 +63,8 @@ class Spool:
     def open(self, term: str) -> None:
         """Before anything else is asked of it, and before the store hears of the term; errors as SpoolFile has them."""
         self._file = SpoolFile(self._paths.spool)
+        self._terms = frozenset(name for (name,) in self._file.read("terms"))
         try:
-            self._terms = frozenset(name for (name,) in self._file.read("terms"))
             self._file.write([("begin_term", {"id": term})])
         except SpoolError as error:  # a full disk
             self._complain("term_not_marked", error)
@@ -186,10 +186,17 @@ class Spool:
 
     # --- writes that the store has not got -----------------------------------------------------------------------
 
-    def keep_unsent(self, unsent: Iterable[Unsent]) -> None:
-        """Nobody waits for it: should it be lost, the frames that led to it are still in their sockets."""
-        statements = [("keep_unsent", {"id": each.id, "content": to_text(each)}) for each in unsent]
-        self._put("unsent_not_kept", *statements)
+    def keep_unsent(self, unsent: Sequence[Unsent], otherwise: Callable[[Sequence[Unsent]], None]) -> None:
+        """`otherwise` is given them back when the disk does not take them."""
+
+        def kept(error: SpoolError | None) -> None:
+            self._complain("unsent_not_kept", error)
+            if error is not None:
+                otherwise(unsent)
+
+        statements = tuple(("keep_unsent", {"id": each.id, "content": to_text(each)}) for each in unsent)
+        if statements:
+            self._write(Write(statements, kept, is_urgent=False))
 
     def drop_unsent(self, ids: Iterable[str]) -> None:
         self._put("spool_not_dropped", *[("drop_unsent", {"id": id_}) for id_ in ids])

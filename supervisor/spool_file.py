@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from chong.store.errors import ConfigurationError
+from chong.store.errors import ChongError, ConfigurationError
 from chong.store.queries import load_queries, load_script
 from chong.store.sqlite_session import DAMAGED, primary_code
 
@@ -30,7 +30,7 @@ Statement = tuple[str, Mapping[str, Any]]
 """A query's name and its values."""
 
 
-class SpoolError(Exception):
+class SpoolError(ChongError):
     """The spool cannot be written or read; is_damaged: and will not be, as long as the file is what it is."""
 
     def __init__(self, path: Path, error: sqlite3.Error) -> None:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from chong.store.buckets import BucketPolicy
 from chong.store.errors import ConfigurationError, Refused, RightsMissing, StoreUnavailable
 from chong.store.memory import InMemoryTaskStore
 from chong.store.model import LeaseGrant
@@ -23,6 +24,7 @@ from chong.store.specimens import (
     put,
     queued,
     read,
+    save_of,
     start_of,
     step,
     stored_end,
@@ -33,17 +35,14 @@ from chong.store.specimens import (
 )
 from chong.store.states import Status
 from chong.supervisor.claim import claim_id, claim_of
+from chong.supervisor.inventory import Inventory
 from chong.supervisor.paths import Paths
-from chong.supervisor.recover import (
-    Inventory,
-    Scene,
-    find,
-    find_dead,
-    is_proven_dead,
-    running_seconds,
-)
+from chong.supervisor.recover import find, find_dead, is_proven_dead, running_seconds
 from chong.supervisor.remains import Remains, read_remains
+from chong.supervisor.replay import replay
+from chong.supervisor.scene import Scene
 from chong.supervisor.submission import Submission
+from chong.supervisor.unsent import unsent_of
 
 CLAIMANT = "tester"
 """The specimens' transitions are signed so."""
@@ -516,3 +515,24 @@ class DisplacedMeanwhile(InMemoryTaskStore):
         super().register_term(term, node)
         other = replace(term, term="node-a.9", node_id="another")
         super().register_term(other, replace(node, term=other.term, node_id="another", host="elsewhere"))
+
+
+def test_what_was_unsent_over_a_rebucket_lies_in_the_bucket_of_today(store, tmp_path):
+    """The rebucket could not count it anew, as the store had never seen it."""
+    task = replace(queued(7), bucket_key="acme", bucket=BucketPolicy(64).bucket_of("acme"))
+    began = scene(tmp_path, unsent=(unsent_of(save_of(None, task)),), is_behind=False)
+    store.record_num_buckets(1000)
+    inventory = Inventory(num_buckets=1000)
+    replay(store, began, inventory)
+    assert (store.get(task.id).bucket, inventory.refused) == (BucketPolicy(1000).bucket_of("acme"), [])
+    assert store.get(task.id).bucket != task.bucket
+
+
+def test_a_start_that_was_unsent_is_not_made_up_for(store, tmp_path):
+    """Nothing was forked before it was stored: the task waits as before, and what was to follow is left out."""
+    task = stored_queued(store, 7)
+    start = save_of(task, start_of(task), lease=LeaseGrant(TERM, TTL))
+    end = save_of(start.snapshot, moved(start.snapshot, Status.STOPPED))
+    inventory = Inventory(num_buckets=64)
+    replay(store, scene(tmp_path, unsent=(unsent_of(start), unsent_of(end)), is_behind=False), inventory)
+    assert (read(store, task).status, inventory.refused, len(inventory.replayed)) == (Status.QUEUED, [], 2)

@@ -72,6 +72,20 @@ def test_only_what_the_spool_has_not_got_goes_there():
     assert (outbox.take_needless(), outbox.take_unspooled()) == ([waiting[1]], [])
 
 
+def test_what_the_disk_does_not_take_goes_there_later():
+    """Unless it is sent meanwhile, or something newer takes its place."""
+    outbox = Outbox(LEASE)
+    first, second = queued(1), queued(2)
+    for task in (first, second):
+        outbox.add(save_state(save_of(None, task)))
+    refused = outbox.take_unspooled()
+    batch = outbox.take(beats=False)
+    batch.saves, batch.verdicts = batch.saves[:1], [None]
+    outbox.settle(batch)
+    outbox.put_back_unspooled(refused)
+    assert outbox.take_unspooled() == refused[1:]
+
+
 def test_what_is_sent_at_once_never_goes_there():
     """Nothing is written to the spool while the store answers."""
     outbox = Outbox(LEASE)
