@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from chong.cli import candidates
-from chong.cli.values import read_moment, read_status, reads
+from chong.cli.values import read_group, read_moment, read_status, reads
 from chong.store.buckets import BucketPolicy, format_buckets, parse_buckets
 from chong.store.errors import ConfigurationError
 from chong.store.query import TaskQuery
@@ -36,6 +36,7 @@ _OPTIONS = (
     ),
     click.option("--node", shell_complete=candidates.nodes(), help="Node that the task belongs to."),
     click.option("--key", shell_complete=candidates.kept(candidates.keys), help="Bucket key of the task."),
+    click.option("--group", metavar="ID", callback=reads(read_group), help="Group that the task is a member of."),
     click.option("--since", callback=reads(read_moment), help='Created in the last "2h", or since an ISO time (UTC).'),
 )
 
@@ -50,6 +51,7 @@ class Filter:
     tag: tuple[str, ...] = ()
     node: str | None = None
     key: str | None = None
+    group: str | None = None
     since: datetime | None = None
 
     @property
@@ -66,6 +68,7 @@ class Filter:
             tags=frozenset(self.tag),
             node=self.node,
             key=self.key,
+            group=self.group,
             since=self.since,
             limit=limit,
         )

@@ -16,10 +16,13 @@ from chong.supervisor.options import configured_by
 
 COMMANDS = {
     "ps": Entry("chong.cli.ps", "ps", "List tasks: running first, then waiting, with --all final ones."),
-    "show": Entry("chong.cli.show", "show", "Show one task with all that is known about it."),
+    "show": Entry("chong.cli.show", "show", "Show one task with all that is known about it, or a group."),
     "history": Entry("chong.cli.show", "history", "Show the audit trail of one task."),
     "logs": Entry("chong.cli.logs", "logs", "Print the output of one attempt, on the node where it ran."),
     "submit": Entry("chong.cli.act", "submit", "Hand a task to this node's supervisor."),
+    "submit-group": Entry(
+        "chong.cli.submit_group", "submit_group", "Hand a group or a pipeline to this node's supervisor."
+    ),
     "rerun": Entry("chong.cli.rerun", "rerun", "Run a task that is over once more, with its parameters."),
     "run": Entry("chong.cli.foreground", "run", "Run one task here and now, for development."),
     "stop": Entry("chong.cli.act", "stop", "Ask tasks to stop."),

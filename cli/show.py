@@ -9,17 +9,19 @@ from chong.cli.attempts import attempts_of
 from chong.cli.candidates import ids
 from chong.cli.definition import memory_limit_text
 from chong.cli.facts import fact_lines
-from chong.cli.find import find_one
+from chong.cli.find import AmbiguousId, find_one
 from chong.cli.invocation import Invocation
 from chong.cli.moments import moments_of
 from chong.cli.option import json_option
 from chong.cli.reach import reach
 from chong.cli.screen import print_json, print_lines, print_table, shows_colour
+from chong.cli.show_group import show_group
 from chong.cli.standing import standings
 from chong.cli.taskrow import task_json
 from chong.cli.times import utc_now
 from chong.cli.trail import columns_of, trail_json, trail_rows
 from chong.store.contract import TaskStore
+from chong.store.errors import Refused
 from chong.store.model import Action, Command, TaskSnapshot, Transition
 from chong.store.view import as_json as view_of
 
@@ -29,16 +31,25 @@ from chong.store.view import as_json as view_of
 @json_option
 @click.pass_obj
 def show(call: Invocation, part: str, *, as_json: bool) -> None:
-    """Show one task with all that is known about it.
+    """Show one task with all that is known about it, or a group.
 
-    Of its stop, its last pause or freeze, and the resume after it, it says when they were asked, delivered,
+    A group is shown as a tree on its own node; elsewhere, by its whole id, as a list of its members.
+
+    Of a task's stop, its last pause or freeze, and the resume after it, it says when they were asked, delivered,
     acknowledged and in effect; --json has that of each pause, freeze and resume. Of several attempts it says how each
     ended, how long it ran and what it used.
 
-    ID may be the beginning or the end of the task's id. Times are UTC.
+    ID may be the beginning or the end of the id. Times are UTC.
     """
     with reach(call) as reached:
-        task = find_one(reached.store, part)
+        try:
+            task = find_one(reached.store, part)
+        except AmbiguousId:
+            raise
+        except Refused:
+            if show_group(call, reached.store, part, as_json=as_json):
+                return None
+            raise
         commands = reached.store.commands(task.id)
         standing = standings(reached.store, [task])[0]
         trail = reached.store.history(task.id)

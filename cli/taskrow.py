@@ -32,7 +32,7 @@ _MEBIBYTE = 1024 * 1024
 _MEBIBYTES_OF_A_GIBIBYTE = 1024
 _TENTHS_BELOW = 9.95
 
-_STYLES = {
+STYLES: dict[str, str] = {
     Status.SUCCEEDED: "good",
     Status.RUNNING: "busy",
     Status.STARTING: "busy",
@@ -68,7 +68,7 @@ def task_row(
 
 
 def status_cell(status: Status) -> Cell:
-    return Cell(status.value, _STYLES.get(status, "wait"))
+    return Cell(status.value, STYLES.get(status, "wait"))
 
 
 def _standing_cell(task: TaskSnapshot, standing: Standing, now: datetime) -> Cell:

@@ -9,6 +9,7 @@ import click
 
 from chong.cli.times import utc_now
 from chong.store.errors import ConfigurationError
+from chong.store.ids import is_id
 from chong.store.states import Status
 from chong.supervisor.jsontext import refuse_constant
 from chong.supervisor.nearest import suggestion
@@ -35,6 +36,12 @@ def read_status(text: str) -> Status:
         advice = suggestion(text, choices, f"expected one of {', '.join(choices)}")
         raise ValueError(f"unknown status {text!r}; {advice}")
     return Status(text)
+
+
+def read_group(text: str) -> str:
+    if not is_id(text):
+        raise ValueError(f"expected the whole id of a group, as `chong submit-group` prints it, got {text[:60]!r}")
+    return text
 
 
 def read_duration(text: str) -> float:

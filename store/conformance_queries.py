@@ -33,6 +33,7 @@ from chong.store.specimens import (
 from chong.store.states import Status
 
 MINUTE = timedelta(minutes=1)
+GROUP = task_id(99)
 NO_IDS = {
     "nothing": "",
     "a NUL": "a\0b",
@@ -65,6 +66,8 @@ class QueryRules(Rules):
             ({"tags": frozenset({"io", "none"})}, []),
             ({"node": "node-b"}, [4]),
             ({"key": "acme"}, [2, 1]),
+            ({"group": GROUP}, [3, 2]),
+            ({"group": GROUP, "statuses": frozenset({Status.SUCCEEDED})}, []),
             ({"ids": frozenset({task_id(1), task_id(3), task_id(404)})}, [3, 1]),
             ({"since": START + MINUTE}, [5, 4]),
             ({"before": task_id(3)}, [2, 1]),
@@ -75,8 +78,8 @@ class QueryRules(Rules):
     def test_a_condition_is_kept(self, store: TaskStore, conditions: dict[str, Any], expected: list[int]) -> None:
         """Newest first, and all conditions have to hold."""
         stored_queued(store, 1, bucket=1, bucket_key="acme", tags=frozenset({"io"}))
-        stored_queued(store, 2, bucket=1, bucket_key="acme", name="report.daily")
-        stored_queued(store, 3, bucket=2, bucket_key="else", tags=frozenset({"io", "night", "third"}))
+        stored_queued(store, 2, bucket=1, bucket_key="acme", name="report.daily", group_id=GROUP)
+        stored_queued(store, 3, bucket=2, bucket_key="else", group_id=GROUP, tags=frozenset({"io", "night", "third"}))
         stored_run(store, 4, node="node-b", created_at=START + MINUTE)
         stored_end(store, 5, created_at=START + 2 * MINUTE)
         assert expected == numbers(store.query(TaskQuery(**conditions)))

@@ -19,7 +19,7 @@ from chong.store.postgres_errors import WRITES
 from chong.store.queries import load_queries, load_script, with_percent
 from chong.store.schema import OLDEST_CODE, SCHEMA_VERSION
 
-STEPS = {4: "postgres_schema"} | {step: f"postgres_schema_{step}" for step in (5, 6, 7, 8)}
+STEPS = {4: "postgres_schema"} | {step: f"postgres_schema_{step}" for step in (5, 6, 7, 8, 9)}
 """The file that leads to a schema version; the first one makes all tables."""
 
 NEEDED = 6

@@ -25,6 +25,7 @@ class TaskQuery:
     tags: frozenset[str] = frozenset()
     node: str | None = None
     key: str | None = None
+    group: str | None = None
     ids: frozenset[str] | None = None
     since: datetime | None = None
     before: str | None = None

@@ -8,7 +8,7 @@ from chong.store.errors import ConfigurationError, StoreUnavailable
 from chong.store.few import few
 from chong.store.queries import load_queries, load_script
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 """The version that this code writes. Migrations only add, so a database names the oldest code that may use it."""
 
 OLDEST_CODE = 1

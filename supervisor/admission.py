@@ -82,6 +82,7 @@ class Admission:
             tags=frozenset(task.options.tags),
             trigger=submission.trigger,
             unique_key=submission.unique_key,
+            group_id=submission.group_id,
             lease_owner=self.term,
         )
         accepted = Transition(

@@ -40,9 +40,12 @@ class Task:
     is_executed: bool = False
     types: Types = Types()  # noqa: RUF009 - frozen
 
-    def read(self, submission: Submission) -> Submission:
-        """With its parameters as they are kept; Refused when they do not fit the signature."""
-        self.check_names({**submission.params, **submission.texts})
+    def read(self, submission: Submission, *, later: str | None = None) -> Submission:
+        """With its parameters as they are kept; Refused when they do not fit the signature.
+
+        later: a parameter that is not there yet.
+        """
+        self.check_names({**submission.params, **submission.texts, **({} if later is None else {later: None})})
         try:
             params = self.types.read(submission.params, submission.texts)
         except ValueError as error:

@@ -16,6 +16,7 @@ from chong.store.errors import (
 )
 from chong.supervisor.catalogue import UnknownTask
 from chong.supervisor.loop import Loop
+from chong.supervisor.unknown_group import UnknownGroup
 from chong.worker.unix import LINE_LIMIT, is_trusted, listen
 
 CHUNK = 64 * 1024
@@ -201,7 +202,12 @@ class _Answer:
 def failure(error: ChongError) -> dict[str, Any]:
     """An error as the answer to a request. `kind` names what a program may want to tell from other refusals."""
     codes = ((Refused, "refused"), (ConfigurationError, "configuration"), (StoreUnavailable, "unavailable"))
-    kinds = ((UnknownId, "unknown_task"), (UnknownTask, "unknown_task"), (UniqueKeyTaken, "unique_key_taken"))
+    kinds = (
+        (UnknownId, "unknown_task"),
+        (UnknownTask, "unknown_task"),
+        (UnknownGroup, "unknown_group"),
+        (UniqueKeyTaken, "unique_key_taken"),
+    )
     code = next((code for kind, code in codes if isinstance(error, kind)), "refused")
     told = {"ok": False, "code": code, "error": str(error)}
     return told | next(({"kind": word} for kind, word in kinds if isinstance(error, kind)), {})

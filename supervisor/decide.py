@@ -63,6 +63,7 @@ _RULES: Rules = {
     e.GiveUpStart: starts.give_up_start,
     e.GoNotSent: starts.go_not_sent,
     e.DefinitionGone: starts.definition_gone,
+    e.NothingHandedOn: starts.nothing_handed_on,
     e.Desynced: desync.desynced,
     e.HolderDead: runs.lost,
     e.SpoolGone: runs.lost,

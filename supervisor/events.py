@@ -147,6 +147,13 @@ class DefinitionGone:
 
 
 @dataclass(frozen=True, slots=True)
+class NothingHandedOn:
+    """What a member of a pipeline was to be handed is not there, or does not fit."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Desynced:
     """Another writer changed the task in the store: this term no longer speaks for it."""
 
@@ -202,6 +209,7 @@ Happening = (
     | GiveUpStart
     | GoNotSent
     | DefinitionGone
+    | NothingHandedOn
     | Desynced
     | HolderDead
     | SpoolGone

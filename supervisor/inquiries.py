@@ -49,7 +49,7 @@ class Inquiries:
         """Those that wait for the store."""
         self._has_begun = False
         self._is_looking = False
-        tasks.on_forget = self._forgotten
+        tasks.on_forget.append(self._forgotten)
 
     def __len__(self) -> int:
         return len(self._open)

@@ -5,9 +5,9 @@ from enum import StrEnum
 from typing import Any
 
 from chong.store.errors import ConfigurationError
-from chong.store.ids import SHOWN, is_id
+from chong.store.ids import SHOWN
 from chong.supervisor.operations import Settled
-from chong.supervisor.submission import REASON_LIMIT, check_text
+from chong.supervisor.submission import REASON_LIMIT, check_id, check_text
 from chong.worker.options import NAME_LIMIT
 
 
@@ -37,10 +37,9 @@ def inquiry_of(wanted: Wanted, request: dict[str, Any], settled: Settled) -> Inq
         got = ", ".join(map(repr, strangers))[:SHOWN]
         raise ConfigurationError(f"{wanted}: expected {', '.join(sorted(known))}, got {got}")
     task_id, by, reason = request.get("id"), request.get("by"), request.get("reason")
-    if not isinstance(task_id, str) or not is_id(task_id):
-        raise ConfigurationError(f"id: expected a lower-case UUID, got {str(task_id)[:SHOWN]!r}")
+    check_id("id", task_id)
     if wanted is Wanted.STOP:
         check_text("by", by, NAME_LIMIT)
     if reason is not None:
         check_text("reason", reason, REASON_LIMIT)
-    return Inquiry(wanted, task_id, settled, by=by or "", reason=reason)
+    return Inquiry(wanted, str(task_id), settled, by=by or "", reason=reason)

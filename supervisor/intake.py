@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 
@@ -34,6 +34,18 @@ STORE_SECONDS = 0.1
 
 SubmissionSettled = Callable[[TaskSnapshot | ChongError], None]
 """Told what became of a submission."""
+
+
+GroupSettled = Callable[[ChongError | None], None]
+"""Told what became of a group: None when it was accepted."""
+New = tuple[TaskState, e.SaveState]
+
+
+class Member(NamedTuple):
+    """A submission of a group. into: the parameter that is handed to it later."""
+
+    submission: Submission
+    into: str | None
 
 
 class Intake:
@@ -66,21 +78,24 @@ class Intake:
         self._tasks = tasks
         tasks.on_due = self.enqueue
         self._log = log
-        self._early: list[tuple[Callable[[], None], SubmissionSettled]] = []
+        self._early: list[tuple[Callable[[], None], Callable[[ChongError], None]]] = []
         self._keeping: dict[str, list[SubmissionSettled]] = {}
         """On their way to the disk."""
+        self._keeping_groups: dict[str, list[GroupSettled]] = {}
+        self._keeping_members = 0
         self._unanswered: dict[str, list[SubmissionSettled]] = {}
         """On the disk, and on their way to the store."""
 
     @property
     def room(self) -> int:
         """How many more tasks may wait."""
-        return QUEUE_LIMIT - len(self._queue)
+        return QUEUE_LIMIT - len(self._queue) - self._tasks.barred
 
-    def begin(self, unsaved: list[Submission]) -> None:
-        """Take submissions; first what a former term had accepted and never stored."""
+    def begin(self, unsaved: list[Submission], then: Callable[[], None]) -> None:
+        """Take submissions; first what a former term had accepted and never stored, and `then` what follows that."""
         self.is_accepting = True
-        self._early = [(partial(self._readmit, submission), _unheard) for submission in unsaved] + self._early
+        before: list[Callable[[], None]] = [*(partial(self._readmit, submission) for submission in unsaved), then]
+        self._early = [(each, _unheard) for each in before] + self._early
         self.admit_early()
 
     def drain(self) -> None:
@@ -92,16 +107,25 @@ class Intake:
 
     def submit_request(self, request: dict[str, Any], settled: RequestSettled) -> None:
         """A submission that came over the control socket."""
-        self.submit(from_json(request), partial(_settle_request, settled))
+        submission = from_json(request)
+        if submission.group_id is not None:
+            raise ConfigurationError("group_id: expected none; a group is submitted as a whole")
+        self.submit(submission, partial(_settle_request, settled))
 
     def submit(self, submission: Submission, settled: SubmissionSettled) -> None:
         """Accept a submission; `settled` hears so when it is on the disk, with a unique key when it is stored, too."""
-        if self.catalogue is None or not self.is_accepting:
-            if self.is_ending or len(self._early) >= QUEUE_LIMIT:
-                settled(Refused("the node does not take work now"))
-            else:
-                self._early.append((partial(self.submit, submission, settled), settled))
-            return
+        self.when_accepting(partial(self._submit, submission, settled), settled)
+
+    def when_accepting(self, do: Callable[[], None], refused: Callable[[ChongError], None]) -> None:
+        """Now, or as soon as the node takes work; `refused` is told when it will not."""
+        if self.catalogue is not None and self.is_accepting:
+            do()
+        elif self.is_ending or len(self._early) >= QUEUE_LIMIT:
+            refused(Refused("the node does not take work now"))
+        else:
+            self._early.append((do, refused))
+
+    def _submit(self, submission: Submission, settled: SubmissionSettled) -> None:
         known = self._tasks.get(submission.id)
         if known is not None:
             self._settle_repeated(known, settled)
@@ -170,24 +194,92 @@ class Intake:
         else:
             waiting.append(settled)
 
+    def submit_group(
+        self,
+        group_id: str,
+        content: str,
+        members: list[Member],
+        *,
+        on_kept: Callable[[], Callable[[], None]],
+        settled: GroupSettled,
+    ) -> None:
+        """Accept all of them or none; `content` is kept with them.
+
+        on_kept: called when they are on the disk; what it returns is, when they are in the node's hands. settled: told
+        as for a submission; who asks again while the first request is under way hears the same.
+        """
+        if group_id in self._keeping_groups:
+            self._keeping_groups[group_id].append(settled)
+            return
+        try:
+            admitted = self._admit_all(members)
+        except ChongError as error:
+            settled(error)
+            return
+        self._keeping_groups[group_id] = [settled]
+        self._keeping_members += len(members)
+        submissions = [submission for submission, _ in admitted]
+        new = [each for _, each in admitted]
+        self._spool.keep_group(group_id, content, submissions, partial(self._group_kept, group_id, new, on_kept))
+
+    def _admit_all(self, members: list[Member]) -> list[tuple[Submission, New]]:
+        self._check_room(len(members))
+        now = datetime.now(UTC)
+        admitted = []
+        for number, (given, into) in enumerate(members):
+            try:
+                definition = self._definition(given.name)
+                submission = definition.read(given, later=into)
+                admitted.append((submission, self.admission.admit(submission, definition, now)))
+            except Refused as refusal:
+                raise Refused(f"call {number + 1}: {refusal}") from refusal
+        return admitted
+
+    def _group_kept(
+        self, group_id: str, new: list[New], on_kept: Callable[[], Callable[[], None]], error: SpoolError | None
+    ) -> None:
+        heard = self._keeping_groups.pop(group_id)
+        self._keeping_members -= len(new)
+        if error is not None:
+            for state, _ in new:
+                self._spool.forget(state.task.id)
+            for settled in heard:
+                settled(Refused(f"the group cannot be kept on disk: {error}"))
+            return
+        begin = on_kept()
+        for state, save in new:
+            self._tasks.add(state, [save])
+        begin()
+        # They go to the store in their order: whoever hears of the last one finds them all.
+        self._answer_when_stored(new[-1][0].task.id, [partial(_settle_group, settled) for settled in heard])
+
     def _accept(self, submission: Submission, settled: SubmissionSettled) -> None:
-        if self.is_ending:
-            raise Refused("the node is going down and takes no new work")
         if self._was_accepted(submission.id):
             self.courier.do(partial(self._answer_existing, submission.id, settled))
             return
-        if len(self._queue) + len(self._keeping) >= QUEUE_LIMIT:
-            raise Refused(f"queue: expected fewer than {QUEUE_LIMIT} waiting tasks on this node")
+        self._check_room(1)
         if submission.due_at is not None and self._tasks.later >= QUEUE_LIMIT:
             raise Refused(f"queue: expected fewer than {QUEUE_LIMIT} tasks that wait for their time on this node")
-        self._outbox.make_room()
-        if self.catalogue is None:
-            raise AssertionError("submissions wait for the catalogue")
-        definition = self.catalogue.find(submission.name)
+        definition = self._definition(submission.name)
         submission = definition.read(submission)
         state, save = self.admission.admit(submission, definition, datetime.now(UTC))
         self._keeping[submission.id] = [settled]
         self._spool.keep(submission, partial(self._kept, state, save))
+
+    def _check_room(self, count: int) -> None:
+        """Refused when the node cannot take so many more."""
+        if self.is_ending:
+            raise Refused("the node is going down and takes no new work")
+        room = self.room - len(self._keeping) - self._keeping_members
+        if room < count:
+            waiting = QUEUE_LIMIT - room
+            got = "" if count == 1 else f", got {count} more beside {waiting}"
+            raise Refused(f"queue: expected fewer than {QUEUE_LIMIT} waiting tasks on this node{got}")
+        self._outbox.make_room()
+
+    def _definition(self, name: str) -> Task:
+        assert self.catalogue is not None, "submissions wait for the catalogue"
+        return self.catalogue.find(name)
 
     def _was_accepted(self, task_id: str) -> bool:
         """Whether a submission of this id has come before, and its task is over."""
@@ -208,10 +300,13 @@ class Intake:
             return
         self._tasks.add(state, [save])
         self.enqueue(task.id)
-        self._unanswered[task.id] = settled
-        # Whoever asks for the task next finds it in the store, unless that keeps everybody waiting.
+        self._answer_when_stored(task.id, settled)
+
+    def _answer_when_stored(self, task_id: str, settled: list[SubmissionSettled]) -> None:
+        """Whoever asks for the task next finds it in the store, unless that keeps everybody waiting."""
+        self._unanswered[task_id] = settled
         wait = 0.0 if self.outage.is_on else STORE_SECONDS
-        self._loop.later(wait, partial(self._answer_without_store, task.id))
+        self._loop.later(wait, partial(self._answer_without_store, task_id))
 
     def _readmit(self, submission: Submission) -> None:
         """What was accepted stays accepted, whatever this node owns and defines now."""
@@ -236,6 +331,10 @@ class Intake:
 
 def _unheard(_: TaskSnapshot | ChongError) -> None:
     """Nobody waits for what a former term had accepted; the next one takes it up, should this one be ending."""
+
+
+def _settle_group(settled: GroupSettled, outcome: TaskSnapshot | ChongError) -> None:
+    settled(outcome if isinstance(outcome, ChongError) else None)
 
 
 def _settle_request(settled: RequestSettled, outcome: TaskSnapshot | ChongError) -> None:

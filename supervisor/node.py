@@ -21,6 +21,7 @@ from chong.supervisor.catalogue import Catalogue
 from chong.supervisor.claim import claim_id
 from chong.supervisor.courier import Courier
 from chong.supervisor.gatekeeper import Gatekeeper
+from chong.supervisor.groups import Groups
 from chong.supervisor.inquiries import Inquiries
 from chong.supervisor.intake import Intake
 from chong.supervisor.loop import Loop
@@ -65,6 +66,7 @@ class Node:
         self.registration: Registration
         self.gatekeeper: Gatekeeper
         self.inquiries: Inquiries
+        self.groups: Groups
         self.desynced: dict[str, str] = {}
         """What was seen of the newest tasks that somebody else has written, `DESYNCED_KEPT` at most."""
         self.outage = intake.outage = Outage(self._store_away, self._store_back)
@@ -143,7 +145,7 @@ class Node:
     def begin_accepting(self, unsaved: list[Submission]) -> None:
         """From now on runs start. First what a former term had accepted and never stored."""
         self._log.info("accepting", waiting=len(self._queue), running=self._queue.running)
-        self.intake.begin(unsaved)
+        self.intake.begin(unsaved, then=self.groups.resume)
         self.inquiries.begin()
 
     # --- each turn of the loop -------------------------------------------------------------------------------

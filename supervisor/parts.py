@@ -12,6 +12,8 @@ from chong.supervisor.alert_hook import AlertHook
 from chong.supervisor.courier import Courier
 from chong.supervisor.firings import Firings
 from chong.supervisor.gatekeeper import Gatekeeper
+from chong.supervisor.group_requests import GroupRequests
+from chong.supervisor.groups import Groups
 from chong.supervisor.holds import Holds
 from chong.supervisor.inquiries import Inquiries
 from chong.supervisor.intake import Intake
@@ -69,6 +71,10 @@ class Parts:
         )
         self.gatekeeper = self.node.gatekeeper = self._make_gatekeeper(settings, term, intake, log)
         self.firings = Firings(loop=loop, store=store, intake=intake, tasks=self.tasks, log=log)
+        self.groups = self.node.groups = Groups(
+            loop=loop, store=store, spool=self.spool, tasks=self.tasks, intake=intake, log=log
+        )
+        self.group_requests = GroupRequests(groups=self.groups, intake=intake, spool=self.spool, tasks=self.tasks)
         self.reruns = Reruns(loop=loop, store=store, spool=self.spool, tasks=self.tasks, intake=intake)
         self.hook = AlertHook(
             settings.alert_command,

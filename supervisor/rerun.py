@@ -6,7 +6,7 @@ from typing import Any
 
 from chong.store.contract import TaskStore
 from chong.store.errors import ChongError, ConfigurationError, Refused
-from chong.store.ids import SHOWN, is_id
+from chong.store.ids import SHOWN
 from chong.store.model import TaskSnapshot
 from chong.store.view import as_json
 from chong.supervisor.intake import Intake
@@ -14,7 +14,7 @@ from chong.supervisor.loop import Loop
 from chong.supervisor.operations import RequestSettled
 from chong.supervisor.spool import Spool
 from chong.supervisor.spool_file import SpoolError
-from chong.supervisor.submission import Submission
+from chong.supervisor.submission import Submission, check_id
 from chong.supervisor.tasks import Tasks
 
 
@@ -35,7 +35,7 @@ class Reruns:
             raise Refused("the node does not take work now")
         if (state := self._tasks.get(old)) is not None:
             raise _not_over(state.task)
-        submission = replace(self._kept(old), id=again, trigger=f"rerun {old}", due_at=None)
+        submission = replace(self._kept(old), id=again, trigger=f"rerun {old}", due_at=None, group_id=None)
         if self._spool.is_open(old):
             self._intake.courier.do(partial(self._look, old, submission, settled))
         else:
@@ -81,6 +81,5 @@ def _ids_of(request: dict[str, Any]) -> tuple[str, str]:
     if set(request) != {"id", "as"}:
         raise ConfigurationError(f"rerun: expected id and as, got {', '.join(sorted(map(str, request)))[:SHOWN]}")
     for name in ("id", "as"):
-        if not isinstance(request[name], str) or not is_id(request[name]):
-            raise ConfigurationError(f"{name}: expected a lower-case UUID, got {str(request[name])[:SHOWN]!r}")
+        check_id(name, request[name])
     return request["id"], request["as"]

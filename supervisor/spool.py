@@ -1,5 +1,5 @@
 """What a node keeps of its tasks, and of nobody else's: submissions with their parameters, the newest `state` of each
-open task, writes that the store has not got, and files of runs.
+open task, which of them belong together, writes that the store has not got, and files of runs.
 
 Never in the shared store. One place, so that whatever ends a task leaves nothing of it behind that is not wanted. What
 was kept survives the supervisor and a loss of power: it is on the disk before anybody hears of it.
@@ -10,12 +10,12 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from chong.store.errors import ConfigurationError
 from chong.supervisor.loop import Loop
 from chong.supervisor.paths import Paths
-from chong.supervisor.spool_file import SpoolError, SpoolFile
+from chong.supervisor.spool_file import SpoolError, SpoolFile, Statement
 from chong.supervisor.spool_writer import SpoolWriter, Then, Write
 from chong.supervisor.submission import Submission, from_json, to_json
 from chong.supervisor.unsent import Unsent, from_text, to_text
@@ -41,6 +41,22 @@ class Spooled:
     terms: frozenset[str] = frozenset()
     """Who has written here since the last term that met the store, with that one; none in a new spool."""
     unreadable: list[str] = field(default_factory=list)
+
+
+class GroupRow(NamedTuple):
+    """A group as it lies there; times in seconds since the epoch."""
+
+    id: str
+    content: str
+    accepted_at: float
+    ended_at: float | None = None
+
+
+class MemberEnd(NamedTuple):
+    """Of which group it was a member, and with which status it ended."""
+
+    group_id: str
+    status: str
 
 
 class Spool:
@@ -113,10 +129,23 @@ class Spool:
 
     def keep(self, submission: Submission, then: Then) -> None:
         """`then` hears when the submission survives whatever may come, or why it does not."""
-        content = json.dumps(to_json(submission), separators=(",", ":"))
-        values = {"id": submission.id, "content": content, "now": time.time()}
+        values = {"id": submission.id, "content": _text(submission), "now": time.time()}
         self._open.add(submission.id)
         self._write(Write((("keep_submission", values),), then, is_urgent=True))
+
+    def keep_group(self, group_id: str, content: str, members: Sequence[Submission], then: Then) -> None:
+        """As `keep`, of a group and all its members: all of them, or nothing."""
+        now = time.time()
+        statements: list[Statement] = [("keep_group", {"id": group_id, "content": content, "now": now})]
+        for member in members:
+            self._open.add(member.id)
+            statements.append(("keep_submission", {"id": member.id, "content": _text(member), "now": now}))
+        self._write(Write(tuple(statements), then, is_urgent=True))
+
+    def complete(self, submission: Submission, then: Then) -> None:
+        """Replace one that was kept by what it is now."""
+        statement = "complete_submission", {"id": submission.id, "content": _text(submission)}
+        self._write(Write((statement,), then, is_urgent=True))
 
     def mark_stored(self, task_id: str, then: Callable[[], object] = lambda: None) -> None:
         """The store has had the task: should it not know it any more one day, it is not to be run.
@@ -133,7 +162,7 @@ class Spool:
     def forget(self, task_id: str) -> None:
         """It was not accepted after all."""
         self._open.discard(task_id)
-        self._put("spool_not_dropped", ("forget_submission", {"id": task_id}), ("drop_state", {"id": task_id}))
+        self._put("spool_not_dropped", ("forget_submission", {"id": task_id}), _dropped_state(task_id))
 
     def is_open(self, task_id: str) -> bool:
         """Whether the task may still need its files; any thread may ask."""
@@ -143,6 +172,27 @@ class Spool:
         """What was accepted under this id, whether it is over or not; SpoolError, ValueError, ConfigurationError."""
         found = self._file.read("submission", id=task_id)
         return _submission(found[0][0]) if found else None
+
+    # --- groups --------------------------------------------------------------------------------------------------
+
+    def open_groups(self) -> list[GroupRow]:
+        """As they came; SpoolError."""
+        return [GroupRow(*row) for row in self._file.read("open_groups")]
+
+    def groups_by_part(self, part: str, limit: int) -> list[GroupRow]:
+        """Whose id is, begins or ends with `part`, the newest first; SpoolError."""
+        return [GroupRow(*row) for row in self._file.read("groups_by_part", part=part, limit=limit)]
+
+    def member_ends(self, group_id: str) -> dict[str, str]:
+        """By member the status that it ended with, as far as that is on the disk; SpoolError."""
+        return dict(self._file.read("member_ends", group_id=group_id))
+
+    def end_group(self, group_id: str) -> None:
+        self._put("spool_not_dropped", ("end_group", {"id": group_id, "now": time.time()}))
+
+    def set_group_aside(self, group_id: str) -> None:
+        """It cannot be read."""
+        self._set_aside("group", group_id, drop="drop_group")
 
     # --- states --------------------------------------------------------------------------------------------------
 
@@ -203,12 +253,14 @@ class Spool:
 
     # --- the end -------------------------------------------------------------------------------------------------
 
-    def drop(self, task_id: str, attempt: int) -> None:
-        """The task is over; its submission stays for a rerun."""
+    def drop(self, task_id: str, attempt: int, member: MemberEnd | None = None) -> None:
+        """The task is over; its submission stays for a rerun. member: what it was in a group."""
         self._open.discard(task_id)
         self._states.pop(task_id, None)
-        ended = ("end_submission", {"id": task_id, "now": time.time()})
-        self._put("spool_not_dropped", ended, ("drop_state", {"id": task_id}))
+        ended: list[Statement] = [("end_submission", {"id": task_id, "now": time.time()}), _dropped_state(task_id)]
+        if member is not None:
+            ended.append(("end_member", {"id": task_id, "group_id": member.group_id, "status": member.status}))
+        self._put("spool_not_dropped", *ended)
         self.drop_run(f"{task_id}.{attempt}")
 
     def drop_run(self, run: str) -> None:
@@ -220,7 +272,7 @@ class Spool:
     def prune(self, kept_until: float | None, unreadable_until: float | None) -> None:
         """Let go of what ended, and of what was set aside, before these seconds since the epoch; any thread may ask."""
         kept = {"until": float("-inf") if kept_until is None else kept_until, "most": KEPT_BYTES}
-        statements: list[tuple[str, dict[str, Any]]] = [("prune_kept", kept)]
+        statements: list[Statement] = [("prune_kept", kept), ("prune_groups", kept), ("prune_member_ends", {})]
         if unreadable_until is not None:
             statements.append(("prune_unreadable", {"until": unreadable_until}))
         self._put("spool_not_pruned", *statements)
@@ -229,13 +281,21 @@ class Spool:
         aside = (f"set_aside_{kind}", {"id": id_, "now": time.time()})
         self._put("spool_not_dropped", aside, (drop, {"id": id_}))
 
-    def _put(self, trouble: str, *statements: tuple[str, dict[str, Any]]) -> None:
+    def _put(self, trouble: str, *statements: Statement) -> None:
         if statements:
             self._write(Write(statements, lambda error: self._complain(trouble, error), is_urgent=False))
 
     def _write(self, write: Write) -> None:
         assert self._writer is not None, "the spool is open"
         self._writer.put(write)
+
+
+def _text(submission: Submission) -> str:
+    return json.dumps(to_json(submission), separators=(",", ":"))
+
+
+def _dropped_state(task_id: str) -> Statement:
+    return "drop_state", {"id": task_id}
 
 
 def _submission(content: object) -> Submission:

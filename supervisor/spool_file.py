@@ -16,7 +16,8 @@ from chong.store.errors import ChongError, ConfigurationError
 from chong.store.queries import load_queries, load_script
 from chong.store.sqlite_session import DAMAGED, primary_code
 
-VERSION = 1
+VERSION = 2
+"""Of those before it, tables are missing, which are made."""
 BUSY_SECONDS = 5.0
 MOST_BYTES = 4 * 1024**3
 """A spool that has grown to this takes nothing more: ten thousand waiting tasks with the largest parameters fit."""
@@ -24,7 +25,7 @@ PAGE_BYTES = 4096
 DAMAGED_SUFFIX = ".unreadable"
 
 _FOLDER = Path(__file__).parent / "sql"
-_SALVAGED = ("submissions", "states", "unsent", "terms", "unreadable")
+_SALVAGED = ("submissions", "states", "unsent", "terms", "unreadable", "groups", "member_ends")
 
 Statement = tuple[str, Mapping[str, Any]]
 """A query's name and its values."""
@@ -108,7 +109,7 @@ class SpoolFile:
         self._writing.execute(f"PRAGMA max_page_count = {MOST_BYTES // PAGE_BYTES}")
         with _transaction(self._writing):
             (version,) = self._writing.execute("PRAGMA user_version").fetchone()
-            if version == 0:
+            if version < VERSION:
                 for statement in load_script("spool_schema", folder=_FOLDER).split(";\n"):
                     self._writing.execute(statement)
                 self._writing.execute(f"PRAGMA user_version = {VERSION}")

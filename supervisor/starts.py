@@ -156,8 +156,15 @@ def start_overdue(step: Step) -> None:
 
 
 def definition_gone(step: Step, gone: e.DefinitionGone) -> None:
+    _fail_unstarted(step, Failure(FailureKind.IMPORT_ERROR, "import", gone.reason[:500]))
+
+
+def nothing_handed_on(step: Step, missing: e.NothingHandedOn) -> None:
+    _fail_unstarted(step, Failure(FailureKind.PROTOCOL, "nothing_handed_on", missing.reason[:500]))
+
+
+def _fail_unstarted(step: Step, failure: Failure) -> None:
     if step.status in WAITING:
-        reason = gone.reason[:500]
-        step.move(Status.FAILED, reason=reason, failure=Failure(FailureKind.IMPORT_ERROR, "import", reason))
+        step.move(Status.FAILED, reason=failure.message, failure=failure)
         step.know(phase=Phase.ENDED)
         step.do(e.LeaveQueue())

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from chong.store.errors import ConfigurationError
-from chong.store.ids import is_id, new_id
+from chong.store.ids import SHOWN, is_id, new_id
 from chong.worker.options import KEY_LIMIT, NAME_LIMIT
 from chong.worker.result import encode_params
 
@@ -17,7 +17,7 @@ PRIORITY_MOST = 1_000_000
 RETRIES_MOST = 1_000_000
 TIMEOUT_MOST = 365 * 86_400.0
 """Seconds."""
-_TERMS = ("due_at", "priority", "retries", "run_timeout", "texts")
+_TERMS = ("due_at", "priority", "retries", "run_timeout", "texts", "group_id")
 _CONTROL = ("Cc", "Cs")  # control characters and lone surrogates
 
 
@@ -27,7 +27,8 @@ class Submission:
 
     due_at: not to be started before. priority, retries, run_timeout (in seconds): in place of the definition's.
     texts: parameters as somebody has typed them, beside `params` or in their places. The node makes JSON of them by the
-    signature of the task, before it keeps the submission.
+    signature of the task, before it keeps the submission. group_id: the group that it is a member of, which the node
+    alone says.
 
     Raises ConfigurationError when a field is out of bounds; whether the node may take it is asked later.
     """
@@ -43,10 +44,12 @@ class Submission:
     retries: int | None = None
     run_timeout: float | None = None
     texts: Mapping[str, str] = field(default_factory=dict)
+    group_id: str | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.id, str) or not is_id(self.id):
-            raise ConfigurationError(f"id: expected a lower-case UUID, got {str(self.id)[:60]!r}")
+        check_id("id", self.id)
+        if self.group_id is not None:
+            check_id("group_id", self.group_id)
         check_text("task name", self.name, NAME_LIMIT)
         if self.key is not None:
             check_text("key", self.key, KEY_LIMIT)
@@ -57,6 +60,11 @@ class Submission:
         _check_terms(self)
         if self.texts:
             _check_texts(self.texts)
+
+
+def check_id(what: str, value: object) -> None:
+    if not isinstance(value, str) or not is_id(value):
+        raise ConfigurationError(f"{what}: expected a lower-case UUID, got {str(value)[:SHOWN]!r}")
 
 
 def check_text(what: str, value: object, limit: int) -> None:

@@ -1,7 +1,7 @@
 """The tasks in this node's hands: feeds events to `decide` and performs what it says."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -21,7 +21,7 @@ from chong.supervisor.processes import Processes
 from chong.supervisor.queue import Place, TurnQueue
 from chong.supervisor.recurring import Recurring
 from chong.supervisor.retry import retry_left
-from chong.supervisor.spool import Spool
+from chong.supervisor.spool import MemberEnd, Spool
 from chong.supervisor.spool_file import SpoolError
 from chong.supervisor.task_state import Phase, TaskState
 from chong.supervisor.waiting_room import WaitingRoom
@@ -61,8 +61,9 @@ class Tasks:
         self._waiting_room = WaitingRoom(loop, self._due)
         self.on_move: Callable[[e.SaveState], None]
         """Told of each change of state that is about to be stored."""
-        self.on_forget: Callable[[TaskState], None] = lambda _: None
+        self.on_forget: list[Callable[[TaskState], None]] = []
         """Told of each task that leaves the node's hands, as it is known here at last."""
+        self._barred: set[str] = set()
         self._performers = self._performers_by_kind()
 
     def __len__(self) -> int:
@@ -94,6 +95,18 @@ class Tasks:
     def later(self) -> int:
         """How many wait for a time of their own."""
         return len(self._waiting_room)
+
+    @property
+    def barred(self) -> int:
+        """How many wait for others to let them go."""
+        return len(self._barred)
+
+    def bar(self, ids: Iterable[str]) -> None:
+        """Let these wait, whatever else would queue them, until each is unbarred."""
+        self._barred.update(ids)
+
+    def unbar(self, task_id: str) -> None:
+        self._barred.discard(task_id)
 
     def has_open_start(self, generation: int) -> bool:
         """Whether a start that was claimed for this generation needs it."""
@@ -146,7 +159,8 @@ class Tasks:
 
     def drop_files(self, task: TaskSnapshot) -> None:
         """What this node keeps of a task that is over; what stays now goes when the next term finds it."""
-        self._spool.drop(task.id, task.attempt)
+        group = task.group_id if task.status.is_final else None
+        self._spool.drop(task.id, task.attempt, None if group is None else MemberEnd(group, task.status))
 
     # --- effects -------------------------------------------------------------------------------------------
 
@@ -273,7 +287,7 @@ class Tasks:
     def enqueue(self, task_id: str) -> None:
         """Let a waiting task compete for a slot, unless it is to wait a while longer."""
         state = self._states.get(task_id)
-        if state is None or not state.may_start:
+        if state is None or not state.may_start or task_id in self._barred:
             return
         if state.not_before is None and state.task.status is Status.RETRYING:
             # A former term's wait: it goes on from the failure, and is as long as that term had computed.
@@ -305,8 +319,10 @@ class Tasks:
         for name in e.TimerName:
             self._disarm(state, e.Disarm(name))
         self._waiting_room.drop(task_id)
+        self._barred.discard(task_id)
         del self._states[task_id]
-        self.on_forget(state)
+        for told in self.on_forget:
+            told(state)
 
     def _later(self, state: TaskState, what: e.Happening, suffix: str) -> None:
         # Not at once: the effects of the event that led here have not all been performed.

@@ -185,6 +185,7 @@ class Term:
             {
                 "submit": self.node.intake.submit_request,
                 **self._parts.inquiries.operations,
+                **self._parts.group_requests.operations,
                 "rerun": self._parts.reruns.request,
                 "reload": self.node.reload_request,
                 "hold": self._parts.gatekeeper.hold_request,
@@ -237,6 +238,7 @@ class Term:
                 path=str(self._settings.paths.spool),
                 advice="this state directory was restored or copied; what the store does not know is not run by itself",
             )
+        self._parts.groups.load()
         self._takeover.carry_out(inventory, self.node)
         self._parts.processes.generations.replace_old()
         self._registration.begin(inventory.declared)

@@ -8,10 +8,22 @@ if TYPE_CHECKING:
     from chong.worker.definition import task
     from chong.worker.listener import TaskStopped
     from chong.worker.options import Backoff
+    from chong.worker.plan import call, group, pipeline
     from chong.worker.retrying import Retry
     from chong.worker.schedules import Cron, Every
 
-__all__ = ["Backoff", "Cron", "Every", "Retry", "TaskContext", "TaskStopped", "task"]
+__all__ = [
+    "Backoff",
+    "Cron",
+    "Every",
+    "Retry",
+    "TaskContext",
+    "TaskStopped",
+    "call",
+    "group",
+    "pipeline",
+    "task",
+]
 
 
 _HOMES = {
@@ -21,6 +33,9 @@ _HOMES = {
     "Retry": "retrying",
     "TaskContext": "context",
     "TaskStopped": "listener",
+    "call": "plan",
+    "group": "plan",
+    "pipeline": "plan",
     "task": "definition",
 }
 

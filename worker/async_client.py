@@ -7,7 +7,9 @@ from typing import Any, TypeVar, Unpack
 
 from chong.worker.client import talk_with
 from chong.worker.exchange import ANSWER_LIMIT, AnswerLateError, AnswerLostError
+from chong.worker.group_outcome import GroupOutcome
 from chong.worker.outcome import Outcome
+from chong.worker.plan import Plan
 from chong.worker.talk import ANSWER_SECONDS, Came, Conversation, Step, Wish
 from chong.worker.unix import BACKLOG_LOOK, is_connected
 
@@ -48,6 +50,30 @@ class AsyncClient:
         timeout: float | None = None,  # noqa: ASYNC109 - as the other client has it
     ) -> Outcome:
         return await self._carry_out(self._talk.stop(task_id, reason, timeout, wait=wait))
+
+    async def submit_group(
+        self,
+        plan: Plan,
+        *,
+        group_id: str | None = None,
+        timeout: float = ANSWER_SECONDS,  # noqa: ASYNC109
+    ) -> str:
+        return await self._carry_out(self._talk.submit_group(plan, timeout, group_id))
+
+    async def get_group(self, group_id: str, *, timeout: float = ANSWER_SECONDS) -> GroupOutcome:  # noqa: ASYNC109
+        return await self._carry_out(self._talk.get_group(group_id, timeout))
+
+    async def wait_group(self, group_id: str, *, timeout: float | None = None) -> GroupOutcome:  # noqa: ASYNC109
+        return await self._carry_out(self._talk.wait_group(group_id, timeout))
+
+    async def stop_group(
+        self,
+        group_id: str,
+        *,
+        reason: str | None = None,
+        timeout: float = ANSWER_SECONDS,  # noqa: ASYNC109
+    ) -> GroupOutcome:
+        return await self._carry_out(self._talk.stop_group(group_id, reason, timeout))
 
     async def _carry_out(self, conversation: Conversation[T]) -> T:
         came: Came = None

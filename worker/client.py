@@ -21,11 +21,14 @@ from chong.worker.client_errors import (
     TaskLost,
     TaskWasStopped,
     UniqueKeyTaken,
+    UnknownGroup,
     UnknownTask,
 )
 from chong.worker.exchange import exchange
+from chong.worker.group_outcome import GroupOutcome
 from chong.worker.issuer import default_issuer
 from chong.worker.outcome import Failure, Outcome
+from chong.worker.plan import Plan
 from chong.worker.talk import ANSWER_SECONDS, Came, Conversation, Step, Talk, Wish
 from chong.worker.whereabouts import control_socket
 
@@ -37,6 +40,7 @@ __all__ = [
     "Client",
     "ClientError",
     "Failure",
+    "GroupOutcome",
     "NoResult",
     "NodeUnreachable",
     "NotEnded",
@@ -49,6 +53,7 @@ __all__ = [
     "TaskLost",
     "TaskWasStopped",
     "UniqueKeyTaken",
+    "UnknownGroup",
     "UnknownTask",
     "Wish",
 ]
@@ -123,6 +128,37 @@ class Client:
         A task that is over already stays as it is, and is returned.
         """
         return self._carry_out(self._talk.stop(task_id, reason, timeout, wait=wait))
+
+    def submit_group(
+        self,
+        plan: Plan,
+        *,
+        group_id: str | None = None,
+        timeout: float = ANSWER_SECONDS,
+    ) -> str:
+        """Hand a group or a pipeline to the node, all of it or nothing; returns the group's id.
+
+        group_id: an id of your own, to be able to submit it again after an error without running anything twice.
+        """
+        return self._carry_out(self._talk.submit_group(plan, timeout, group_id))
+
+    def get_group(self, group_id: str, *, timeout: float = ANSWER_SECONDS) -> GroupOutcome:
+        """How the group and its members stand now."""
+        return self._carry_out(self._talk.get_group(group_id, timeout))
+
+    def wait_group(self, group_id: str, *, timeout: float | None = None) -> GroupOutcome:
+        """Wait until all its members are over; NotEnded when they are not within `timeout` seconds."""
+        return self._carry_out(self._talk.wait_group(group_id, timeout))
+
+    def stop_group(
+        self,
+        group_id: str,
+        *,
+        reason: str | None = None,
+        timeout: float = ANSWER_SECONDS,
+    ) -> GroupOutcome:
+        """Ask all its members to stop; what waits is cancelled. Returns how they stand then."""
+        return self._carry_out(self._talk.stop_group(group_id, reason, timeout))
 
     def _carry_out(self, conversation: Conversation[T]) -> T:
         came: Came = None

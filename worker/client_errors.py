@@ -5,6 +5,7 @@ ClientError
 ├── RequestInvalid      the request could be none: nothing was done (a ValueError as well)
 ├── Refused             the node does not grant it
 │   ├── UnknownTask     no task has this name, or this id
+│   ├── UnknownGroup    no group of the node has this id
 │   └── UniqueKeyTaken  an unfinished task has the unique key
 ├── StoreAway           the store alone could have answered, and is out of reach
 ├── NotEnded            the task is still open after the time that was to be waited (a TimeoutError as well)
@@ -38,6 +39,10 @@ class Refused(ClientError):  # noqa: N818
 
 class UnknownTask(Refused):
     """The node knows no task of this name, or nobody a task with this id."""
+
+
+class UnknownGroup(Refused):
+    """The node knows no group with this id."""
 
 
 class UniqueKeyTaken(Refused):
@@ -91,6 +96,7 @@ _BY_CODE: dict[str, type[ClientError]] = {
 }
 _BY_KIND: dict[str, type[ClientError]] = {
     "unknown_task": UnknownTask,
+    "unknown_group": UnknownGroup,
     "unique_key_taken": UniqueKeyTaken,
 }
 

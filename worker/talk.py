@@ -5,6 +5,7 @@ A conversation is a generator. It yields steps; what came of each is sent into i
 
 import os
 from collections.abc import Generator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from time import monotonic
@@ -12,9 +13,11 @@ from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
 
 from chong.worker import client_errors as errors
 from chong.worker.exchange import AnswerLateError, AnswerLostError, content_of, line_of
+from chong.worker.group_outcome import GroupOutcome, group_outcome_of
 from chong.worker.ids import new_id
 from chong.worker.nearest import nearest
 from chong.worker.outcome import Outcome, outcome_of
+from chong.worker.plan import Call, Plan, PlanInvalid, check, to_json
 from chong.worker.result import encode_params
 
 ANSWER_SECONDS = 30.0
@@ -104,6 +107,30 @@ class Talk:
             outcome = yield from self.wait(task_id, None if end is None else max(0.0, end - monotonic()))
         return outcome
 
+    def submit_group(self, plan: Plan, timeout: float, group_id: str | None) -> Conversation[str]:
+        """The id of the accepted group."""
+        request = {"op": "submit_group", "id": group_id or new_id(), "plan": _plan(plan)}
+        again = f"to submit it again with group_id={request['id']!r} is safe"
+        yield from self._ask(request, timeout, f"whether it accepted group {request['id']} is unknown; {again}")
+        return str(request["id"])
+
+    def get_group(self, group_id: str, timeout: float) -> Conversation[GroupOutcome]:
+        answer = yield from self._ask({"op": "group", "id": group_id}, timeout, "nothing was changed")
+        return _group_outcome(answer)
+
+    def wait_group(self, group_id: str, timeout: float | None) -> Conversation[GroupOutcome]:
+        """How the group ended."""
+        late = errors.NotEnded(f"group {group_id}: expected its end within {timeout} s, it is still open")
+        request = {"op": "wait_group", "id": group_id}
+        answer = yield from self._ask(request, timeout, "how the group ended is unknown", late)
+        return _group_outcome(answer)
+
+    def stop_group(self, group_id: str, reason: str | None, timeout: float) -> Conversation[GroupOutcome]:
+        """How it stands when all its members have been asked."""
+        request = {"op": "stop_group", "id": group_id, "by": self._issued_by, "reason": reason}
+        answer = yield from self._ask(request, timeout, "whether the stop was asked for is unknown; ask again")
+        return _group_outcome(answer)
+
     def _ask(
         self, request: dict[str, Any], timeout: float | None, lost: str, late: errors.ClientError | None = None
     ) -> Conversation[dict[str, Any]]:
@@ -164,6 +191,20 @@ def _plain(params: Any) -> dict[str, Any]:
     return found
 
 
+def _plan(plan: Plan) -> dict[str, Any]:
+    try:
+        check(plan)
+        return to_json(_with_plain_params(plan))
+    except PlanInvalid as error:
+        raise errors.RequestInvalid(str(error)) from None
+
+
+def _with_plain_params(part: Plan) -> Plan:
+    if isinstance(part, Call):
+        return replace(part, params=_plain(part.params))
+    return replace(part, members=tuple(_with_plain_params(member) for member in part.members))
+
+
 def _line(request: dict[str, Any]) -> bytes:
     try:
         return line_of(request)
@@ -184,5 +225,12 @@ def _facts(answer: bytes) -> dict[str, Any]:
 def _outcome(answer: Mapping[str, Any]) -> Outcome:
     try:
         return outcome_of(answer["task"])
+    except (KeyError, TypeError, AttributeError):
+        raise errors.Refused(f"the supervisor's answer is not understood: {str(answer)[:100]}") from None
+
+
+def _group_outcome(answer: Mapping[str, Any]) -> GroupOutcome:
+    try:
+        return group_outcome_of(answer["group"])
     except (KeyError, TypeError, AttributeError):
         raise errors.Refused(f"the supervisor's answer is not understood: {str(answer)[:100]}") from None

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 
 PR_SET_CHILD_SUBREAPER = 36
-PAUSE_BETWEEN_LOOKS = 0.4
+PAUSE_BETWEEN_LOOKS = 0.8
 SHOWN_OF_A_LOOP = 3
 
 

@@ -51,6 +51,7 @@ CREATE INDEX IF NOT EXISTS tasks_by_status ON tasks (status, id);
 CREATE INDEX IF NOT EXISTS tasks_by_name ON tasks (name, id);
 CREATE INDEX IF NOT EXISTS tasks_by_node ON tasks (node, id);
 CREATE INDEX IF NOT EXISTS tasks_by_key ON tasks (bucket_key, id) WHERE bucket_key IS NOT NULL;
+CREATE INDEX IF NOT EXISTS tasks_by_group ON tasks (group_id, id) WHERE group_id IS NOT NULL;
 CREATE INDEX IF NOT EXISTS tasks_by_creation ON tasks (created_at, id);
 CREATE INDEX IF NOT EXISTS tasks_open ON tasks (bucket, status, status_changed_at) WHERE status NOT IN ({final});
 CREATE INDEX IF NOT EXISTS tasks_ended ON tasks (ended_at) WHERE status IN ({final});

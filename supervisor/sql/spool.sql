@@ -13,6 +13,10 @@ UPDATE submissions SET was_stored = 1 WHERE id = :id
 -- The task is over; what it was asked for is kept for a rerun.
 UPDATE submissions SET ended_at = :now WHERE id = :id AND ended_at IS NULL
 
+-- name: complete_submission
+-- What it was asked for is whole now: a result was handed to it.
+UPDATE submissions SET content = :content WHERE id = :id
+
 -- name: forget_submission
 -- It was refused after all.
 DELETE FROM submissions WHERE id = :id
@@ -81,6 +85,50 @@ SELECT 'state', id, content, :now FROM states WHERE id = :id
 -- As a submission.
 INSERT INTO unreadable (kind, id, content, found_at)
 SELECT 'unsent', id, content, :now FROM unsent WHERE id = :id
+
+-- name: set_aside_group
+-- As a submission.
+INSERT INTO unreadable (kind, id, content, found_at)
+SELECT 'group', id, content, :now FROM groups WHERE id = :id
+
+-- name: keep_group
+-- With all its members, or not at all.
+INSERT INTO groups (id, content, accepted_at) VALUES (:id, :content, :now)
+ON CONFLICT (id) DO NOTHING
+
+-- name: open_groups
+-- Those that are not over.
+SELECT id, content, accepted_at FROM groups WHERE ended_at IS NULL ORDER BY rowid
+
+-- name: groups_by_part
+-- Whose id begins or ends so, the newest first.
+SELECT id, content, accepted_at, ended_at FROM groups
+WHERE id LIKE :part || '%' OR id LIKE '%' || :part ORDER BY rowid DESC LIMIT :limit
+
+-- name: end_group
+-- All its members are over.
+UPDATE groups SET ended_at = :now WHERE id = :id AND ended_at IS NULL
+
+-- name: drop_group
+-- It was refused, or cannot be read.
+DELETE FROM groups WHERE id = :id
+
+-- name: end_member
+-- One member is over.
+INSERT INTO member_ends (id, group_id, status) VALUES (:id, :group_id, :status)
+ON CONFLICT (id) DO NOTHING
+
+-- name: member_ends
+-- Of one group.
+SELECT id, status FROM member_ends WHERE group_id = :group_id
+
+-- name: prune_groups
+-- Ended before `until`.
+DELETE FROM groups WHERE ended_at < :until
+
+-- name: prune_member_ends
+-- Of groups that are there no more.
+DELETE FROM member_ends WHERE group_id NOT IN (SELECT id FROM groups)
 
 -- name: prune_kept
 -- Ended before `until`, or so many bytes of younger ones are there that this one is too much.

@@ -120,6 +120,24 @@ def rise(ctx: TaskContext, seconds: float) -> int:
     return step
 
 
+@task("give")
+def give(ctx: TaskContext, value: Any = None, more: Any = None) -> list[Any]:
+    note(ctx, "begin")
+    return [value, more]
+
+
+@task("give.number")
+def give_number(ctx: TaskContext, number: int) -> int:
+    note(ctx, "begin")
+    return number
+
+
+@task("refuse")
+def refuse(ctx: TaskContext) -> None:
+    note(ctx, "begin")
+    raise ValueError("refused")
+
+
 # --- ends ----------------------------------------------------------------------------------------------------
 
 
@@ -359,9 +377,7 @@ def family(ctx: TaskContext, how: str, *, wait: bool = False) -> dict[str, int]:
 def talker(ctx: TaskContext, size: int) -> str:
     """Bursts with the others: all end within a moment."""
     note(ctx, "begin")
-    gate = Path(JOURNAL).with_name("gate")
-    while not gate.exists():
-        time.sleep(0.005)
+    Path(JOURNAL).with_name("gate").open("rb").close()  # a FIFO: two hundred that look again and again cost a minute
     return "z" * size
 
 

@@ -1,4 +1,4 @@
--- What code of schema 4, 5 or 6 leaves in its tables: two nodes, one of them dead, with tasks in most of their states.
+-- What code of an older schema leaves in its tables: two nodes, one of them dead, with tasks in most of their states.
 
 INSERT INTO deployment (only_row, num_buckets, schema_version, oldest_code, holds_revision) VALUES (1, 64, 4, 1, 2);
 

@@ -47,7 +47,7 @@ def left(version: int) -> tuple[int, int]:
     return version, NEEDED if version >= NEEDED else 1
 
 
-@pytest.fixture(params=[4, 5, 6, 7])
+@pytest.fixture(params=[4, 5, 6, 7, 8])
 def version(request: pytest.FixtureRequest) -> int:
     """The schema that the older code knew."""
     return int(request.param)

@@ -17,8 +17,8 @@ from chong.store.errors import ConfigurationError
 from chong.store.specimens import task_id
 from chong.supervisor import spool as spool_module
 from chong.supervisor.paths import Paths
-from chong.supervisor.spool import Spool, UnreadableState
-from chong.supervisor.spool_file import SpoolError, SpoolFile
+from chong.supervisor.spool import MemberEnd, Spool, UnreadableState
+from chong.supervisor.spool_file import VERSION, SpoolError, SpoolFile
 from chong.supervisor.submission import Submission
 
 
@@ -202,14 +202,56 @@ def test_a_submission_that_cannot_be_read_is_set_aside(place: Place, content):
 def test_a_later_version_s_spool_is_refused_and_left_alone(place: Place):
     """What it holds only that version knows how to take over."""
     place.kept(place.open(), 1)
-    place.rows("PRAGMA user_version = 2")
+    place.rows(f"PRAGMA user_version = {VERSION + 1}")
     before = place.paths.spool.read_bytes()
     with pytest.raises(ConfigurationError) as refused:
         place.open()
-    assert f"{place.paths.spool}: expected a spool of version 1, got 2: a later chong has written it" in str(
+    assert f"{place.paths.spool}: expected a spool of version {VERSION}, got {VERSION + 1}: a later chong" in str(
         refused.value
     )
     assert place.paths.spool.read_bytes() == before
+
+
+def test_an_older_version_s_spool_gets_what_it_lacks(place: Place):
+    """And keeps what it has."""
+    place.kept(place.open(), 1)
+    place.rows("DROP TABLE groups")
+    place.rows("PRAGMA user_version = 1")
+    spool = place.open()
+    spool.keep_group(task_id(9), "{}", [Submission(name="n", id=task_id(2), group_id=task_id(9))], place.told.put)
+    assert place.told.get(timeout=20) is None
+    assert list(place.open().replay().submissions) == [task_id(1), task_id(2)]
+    assert place.rows("SELECT id, content FROM groups") == [(task_id(9), "{}")]
+
+
+def test_a_group_is_kept_with_all_its_members_or_not_at_all(place: Place):
+    """A member that cannot be written takes the others and the group along."""
+    spool = place.open()
+    members = [Submission(name="n", id=task_id(n), group_id=task_id(9)) for n in (1, 2)]
+    place.rows(
+        "CREATE TRIGGER full BEFORE INSERT ON submissions WHEN new.id LIKE '%2-%' BEGIN SELECT RAISE(FAIL, 'full'); END"
+    )
+    spool = place.open()
+    spool.keep_group(task_id(9), "{}", members, place.told.put)
+    assert "full" in str(place.told.get(timeout=20))
+    assert (spool.open_groups(), place.open().replay().submissions) == ([], {})
+
+
+def test_the_end_of_a_member_is_known_as_long_as_its_group(place: Place):
+    """And goes with it."""
+    spool = place.open()
+    spool.keep_group(task_id(9), "{}", [Submission(name="n", id=task_id(1), group_id=task_id(9))], place.told.put)
+    assert place.told.get(timeout=20) is None
+    spool.drop(task_id(1), 1, MemberEnd(task_id(9), "lost"))
+    spool.prune(0, None)
+    spool = place.open()
+    assert spool.member_ends(task_id(9)) == {task_id(1): "lost"}
+    spool.end_group(task_id(9))
+    spool = place.open()
+    assert (spool.open_groups(), [row.id for row in spool.groups_by_part("0000", 5)]) == ([], [task_id(9)])
+    spool.prune(float("inf"), None)
+    spool = place.open()
+    assert (spool.groups_by_part(task_id(9), 5), spool.member_ends(task_id(9))) == ([], {})
 
 
 @pytest.mark.parametrize("junk", [b"junk" * 5000, b"SQLite format 3\0" + b"\xff" * 5000], ids=["other", "spoilt"])

@@ -125,7 +125,7 @@ class TestJson:
                 {"name": "n", "bucket": 1},
                 (
                     "submission: expected name, key, params, unique_key, trigger, id, due_at, priority, retries, "
-                    "run_timeout, texts, got 'bucket'"
+                    "run_timeout, texts, group_id, got 'bucket'"
                 ),
             ),
         ],

@@ -63,6 +63,10 @@ t.node = :node
 -- Condition: the key that gave the bucket.
 t.bucket_key = :key
 
+-- name: query_group
+-- Condition: the group that it is a member of.
+t.group_id = :group
+
 -- name: query_ids
 -- Condition: the id is one of these.
 t.id IN (SELECT value FROM json_each(:ids))
