@@ -118,6 +118,19 @@ class Catalogue:
             broken = f"; {count} could not be imported, see chong tasks"
         raise UnknownTask(f"unknown task {name!r}{hint}", broken, known=self.tasks, errors=self.errors)
 
+    @property
+    def tellers(self) -> list[Task]:
+        """The tasks whose keys a function tells."""
+        return [task for task in self.tasks.values() if task.options.calls_keys]
+
+    def with_keys(self, keys: Mapping[str, tuple[str, ...]]) -> "Catalogue":
+        """With these as the keys of tasks, by name, as far as a function tells them."""
+        told = {task.name: task for task in self.tellers if task.name in keys}
+        if not told:
+            return self
+        known = {name: replace(task, options=replace(task.options, keys=keys[name])) for name, task in told.items()}
+        return replace(self, tasks=self.tasks | known)
+
     def entries(self, node: str, holds: Mapping[str, str], errors: Mapping[str, str]) -> list[CatalogueEntry]:
         """What the node publishes: definitions with holds and errors by name, broken modules in brackets.
 

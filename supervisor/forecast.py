@@ -45,7 +45,7 @@ class Scheduled:
         self._policy = policy
         self.options, self.moments, fault = _read(entry.options)
         self.error = entry.error or fault
-        listed: tuple[str | None, ...] = self.options.keys or (None,)
+        listed: tuple[str | None, ...] = self.options.keys or (() if self.options.calls_keys else (None,))
         self.keys = [key for key in listed if key is None or owned is None or policy.bucket_of(key) in owned]
 
     @property

@@ -6,7 +6,17 @@ from typing import Any
 from chong.worker.options import Options, options_from_json
 
 _NOT_KEPT = frozenset({"tags", "env", "cwd", "user", "umask", "nice", "memory", "fork_safe"}) | {
-    *("every", "schedule", "keys", "misfire", "overlap", "misfire_limit"),
+    *(
+        "every",
+        "schedule",
+        "keys",
+        "calls_keys",
+        "misfire",
+        "overlap",
+        "misfire_limit",
+        "on_failure",
+        "on_failure_every",
+    ),
 }
 """What is the worker's business, or was settled when the task was accepted: a memo has to fit a frame."""
 

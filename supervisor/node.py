@@ -17,6 +17,7 @@ from chong.store.errors import ConfigurationError, Refused, StoreUnavailable, Un
 from chong.store.model import Action, CatalogueEntry, Command, Save, TaskSnapshot
 from chong.supervisor import events as e
 from chong.supervisor.admission import Admission
+from chong.supervisor.called_keys import Found, Wanted
 from chong.supervisor.catalogue import Catalogue
 from chong.supervisor.claim import claim_id
 from chong.supervisor.courier import Courier
@@ -40,6 +41,7 @@ from chong.supervisor.strangers import Strangers
 from chong.supervisor.submission import Submission
 from chong.supervisor.task_state import TaskState, options_for
 from chong.supervisor.tasks import Tasks
+from chong.supervisor.told_keys import ToldKeys
 
 DESYNCED_KEPT = 1000
 
@@ -67,6 +69,7 @@ class Node:
         self.gatekeeper: Gatekeeper
         self.inquiries: Inquiries
         self.groups: Groups
+        self.told_keys: ToldKeys
         self.desynced: dict[str, str] = {}
         """What was seen of the newest tasks that somebody else has written, `DESYNCED_KEPT` at most."""
         self.outage = intake.outage = Outage(self._store_away, self._store_back)
@@ -213,7 +216,7 @@ class Node:
     def catalogue_ready(self, generation: int, catalogue: Catalogue, *, has_new_code: bool) -> None:
         if self.intake.catalogue is None:
             self._refuse_keyless(catalogue)
-        self.intake.catalogue = catalogue
+        self.intake.catalogue = self.told_keys.load(catalogue)
         self._log.info("generation_ready", generation=generation, tasks=len(catalogue.tasks))
         for module, error in catalogue.errors.items():
             self._log.error("module_broken", module=module, error=error)
@@ -226,6 +229,13 @@ class Node:
         self.intake.admit_early()
         for state in self.tasks.all():
             self.intake.enqueue(state.task.id)
+
+    def keys_found(self, wanted: Wanted, found: Found) -> None:
+        """A function has told keys, or why there are none."""
+        catalogue = self.told_keys.found(wanted, found, self.intake.catalogue)
+        if catalogue is not None:
+            self.intake.catalogue = catalogue
+            self.publish()
 
     def _refuse_keyless(self, catalogue: Catalogue) -> None:
         """A node that starts says so at once; one that loads new code goes on with what it can do."""
@@ -263,6 +273,7 @@ class Node:
         if catalogue is None:
             return None
         errors = {name: str(error) for name, error in plans_of(catalogue, self.admission)[1].items()}
+        errors = self.told_keys.errors | errors
         return catalogue.entries(self.admission.node, self.gatekeeper.texts(catalogue.tasks), errors)
 
     # --- from the store --------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The parts of a term that have to do with tasks, made and joined."""
 
+import os
 from datetime import timedelta
 from functools import partial
 
@@ -9,7 +10,10 @@ from chong.store.contract import TaskStore
 from chong.store.model import LeaseGrant
 from chong.supervisor.admission import Admission
 from chong.supervisor.alert_hook import AlertHook
+from chong.supervisor.called_keys import CalledKeys
 from chong.supervisor.courier import Courier
+from chong.supervisor.environment import environment_of_tasks
+from chong.supervisor.failure_calls import FailureCalls, Wish
 from chong.supervisor.firings import Firings
 from chong.supervisor.gatekeeper import Gatekeeper
 from chong.supervisor.group_requests import GroupRequests
@@ -28,6 +32,7 @@ from chong.supervisor.shared_holds import SharedHolds
 from chong.supervisor.spool import Spool
 from chong.supervisor.tasks import Tasks
 from chong.supervisor.tickers import Tickers
+from chong.supervisor.told_keys import ToldKeys
 from chong.supervisor.troubles import Troubles
 
 
@@ -80,8 +85,27 @@ class Parts:
             settings.alert_command,
             on_failure=lambda why: loop.call(partial(log.error, "alert_command_failed", why=why)),
         )
-        # Before the first reaper: a call of the command is a child that somebody waits for.
-        self.processes = Processes(loop, settings, term, self.node, awaited_elsewhere=lambda: self.hook.pids)
+        self.called_keys = CalledKeys(
+            lambda: environment_of_tasks(os.environ, settings.pass_env),
+            lambda wanted, found: loop.call(partial(self.node.keys_found, wanted, found)),
+        )
+        self.node.told_keys = ToldKeys(self.called_keys.want, self.node.publish, log)
+        self.failure_calls = FailureCalls(
+            settings.node,
+            self._wish_of,
+            lambda: environment_of_tasks(os.environ, settings.pass_env),
+            lambda ids: loop.call(partial(self.spool.drop_notices, ids)),
+            lambda name, why, gone: loop.call(partial(_tell_trouble, log, name, why, is_given_up=gone)),
+        )
+        self.tasks.on_bad_end = self.failure_calls.add
+        # Before the first reaper: these calls are children that somebody waits for.
+        self.processes = Processes(
+            loop,
+            settings,
+            term,
+            self.node,
+            awaited_elsewhere=lambda: self.hook.pids | self.called_keys.pids | self.failure_calls.pids,
+        )
         self.courier = Courier(
             loop, store, term, self.outbox, self.node, self.node.outage, num_buckets=self._num_buckets
         )
@@ -103,8 +127,18 @@ class Parts:
             self.processes,
             self.shared_holds,
             self.hook,
+            self.called_keys,
+            self.failure_calls,
             log,
         )
+
+    def _wish_of(self, name: str) -> Wish | None:
+        """From another thread: the definitions are replaced whole, never changed."""
+        catalogue = self.node.intake.catalogue
+        if catalogue is None:
+            return None
+        task = catalogue.tasks.get(name)
+        return Wish(None, 0.0) if task is None else Wish(task.options.on_failure, task.options.on_failure_every)
 
     def _num_buckets(self) -> int:
         """As it stands: an adopted number replaces the one that the node began with."""
@@ -139,3 +173,10 @@ class Parts:
             on_forgotten=self.node.register_again,
             log=log,
         )
+
+
+def _tell_trouble(log: structlog.typing.FilteringBoundLogger, name: str, why: str, *, is_given_up: bool) -> None:
+    if is_given_up:
+        log.error("failure_not_told", name=name, why=why)
+    else:
+        log.warning("failure_told_later", name=name, why=why)

@@ -59,10 +59,18 @@ def _keys_of(task: Task, admission: Admission) -> tuple[str | None, ...]:
     what = "every" if task.options.every is not None else "schedule"
     if task.required:
         raise Refused(f"{what}: expected no parameter without a default, got {', '.join(sorted(task.required))}"[:500])
+    if task.options.calls_keys:
+        return _owned(task, admission)
     if not task.options.keys:
         if not admission.owns_all_buckets:
             raise NoKeys(f"{what}: expected keys, because this node owns some of the buckets only; got none")
         return (None,)
+    return _owned(task, admission)
+
+
+def _owned(task: Task, admission: Admission) -> tuple[str, ...]:
+    if admission.owns_all_buckets:
+        return task.options.keys
     return tuple(key for key in task.options.keys if admission.owns_bucket(admission.policy.bucket_of(key)))
 
 

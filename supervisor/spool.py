@@ -8,7 +8,7 @@ was kept survives the supervisor and a loss of power: it is on the disk before a
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -253,15 +253,36 @@ class Spool:
 
     # --- the end -------------------------------------------------------------------------------------------------
 
-    def drop(self, task_id: str, attempt: int, member: MemberEnd | None = None) -> None:
-        """The task is over; its submission stays for a rerun. member: what it was in a group."""
+    def drop(
+        self, task_id: str, attempt: int, member: MemberEnd | None = None, notice: Mapping[str, Any] | None = None
+    ) -> None:
+        """The task is over; its submission stays for a rerun.
+
+        member: what it was in a group. notice: what somebody is to be told of it, kept until `drop_notices`.
+        """
         self._open.discard(task_id)
         self._states.pop(task_id, None)
         ended: list[Statement] = [("end_submission", {"id": task_id, "now": time.time()}), _dropped_state(task_id)]
         if member is not None:
             ended.append(("end_member", {"id": task_id, "group_id": member.group_id, "status": member.status}))
+        if notice is not None:
+            ended.append(("keep_notice", {"id": task_id, "content": json.dumps(notice)}))
         self._put("spool_not_dropped", *ended)
         self.drop_run(f"{task_id}.{attempt}")
+
+    def notices(self) -> list[dict[str, Any]]:
+        """What somebody is still to be told, as it came; SpoolError."""
+        found = []
+        for id_, content in self._file.read("notices"):
+            try:
+                notice = dict(json.loads(content))
+                found.append({**notice, "id": id_, "name": str(notice["name"])})
+            except (ValueError, TypeError, KeyError, RecursionError):
+                self._set_aside("notice", id_, drop="drop_notice")
+        return found
+
+    def drop_notices(self, ids: Iterable[str]) -> None:
+        self._put("spool_not_dropped", *[("drop_notice", {"id": id_}) for id_ in ids])
 
     def drop_run(self, run: str) -> None:
         """Remove what a run has left in its own directory; most runs have none."""

@@ -25,7 +25,7 @@ PAGE_BYTES = 4096
 DAMAGED_SUFFIX = ".unreadable"
 
 _FOLDER = Path(__file__).parent / "sql"
-_SALVAGED = ("submissions", "states", "unsent", "terms", "unreadable", "groups", "member_ends")
+_SALVAGED = ("submissions", "states", "unsent", "terms", "unreadable", "groups", "member_ends", "notices")
 
 Statement = tuple[str, Mapping[str, Any]]
 """A query's name and its values."""

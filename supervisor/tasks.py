@@ -1,7 +1,7 @@
 """The tasks in this node's hands: feeds events to `decide` and performs what it says."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -11,6 +11,7 @@ import structlog
 
 from chong.store.model import Beat, Failure, FailureKind, TaskSnapshot, Usage
 from chong.store.states import Status
+from chong.store.view import as_json
 from chong.supervisor import events as e
 from chong.supervisor.decide import decide
 from chong.supervisor.handover import Handover, ParamsGone
@@ -63,6 +64,8 @@ class Tasks:
         """Told of each change of state that is about to be stored."""
         self.on_forget: list[Callable[[TaskState], None]] = []
         """Told of each task that leaves the node's hands, as it is known here at last."""
+        self.on_bad_end: Callable[[Mapping[str, Any]], None] = lambda _: None
+        """Told what is to be told of each task that has failed or is lost."""
         self._barred: set[str] = set()
         self._performers = self._performers_by_kind()
 
@@ -160,7 +163,10 @@ class Tasks:
     def drop_files(self, task: TaskSnapshot) -> None:
         """What this node keeps of a task that is over; what stays now goes when the next term finds it."""
         group = task.group_id if task.status.is_final else None
-        self._spool.drop(task.id, task.attempt, None if group is None else MemberEnd(group, task.status))
+        notice = notice_of(task) if task.status in _BAD else None
+        self._spool.drop(task.id, task.attempt, None if group is None else MemberEnd(group, task.status), notice)
+        if notice is not None:
+            self.on_bad_end(notice)
 
     # --- effects -------------------------------------------------------------------------------------------
 
@@ -340,6 +346,23 @@ class Tasks:
 
 _QUIET = frozenset({Status.QUEUED, Status.STARTING, Status.RUNNING})
 """Every task goes through these; the trail in the store has them."""
+
+
+_BAD = frozenset({Status.FAILED, Status.LOST})
+
+
+def notice_of(task: TaskSnapshot) -> dict[str, Any]:
+    """What others are told of a bad end: no parameters, which stay on the node."""
+    facts = as_json(task)
+    said = ("id", "name", "bucket_key", "status", "attempt", "max_attempts", "group_id", "created_at", "ended_at")
+    failure = facts["failure"] or {}
+    return {
+        **{name: facts[name] for name in said},
+        "failure": {name: failure.get(name) for name in _TOLD} if failure else None,
+    }
+
+
+_TOLD = ("kind", "cause", "message")
 
 
 def place_of(state: TaskState) -> Place:

@@ -239,6 +239,8 @@ class Term:
                 advice="this state directory was restored or copied; what the store does not know is not run by itself",
             )
         self._parts.groups.load()
+        for notice in self._parts.spool.notices():
+            self._parts.failure_calls.add(notice)
         self._takeover.carry_out(inventory, self.node)
         self._parts.processes.generations.replace_old()
         self._registration.begin(inventory.declared)
@@ -247,6 +249,8 @@ class Term:
             self._log.error("buckets_declared_twice", by=rival.node, buckets=shared, is_live=rival.is_live)
         self._judge_later(inventory, scene)
         self._last.callback(self._parts.hook.close)
+        self._last.callback(self._parts.called_keys.close)
+        self._last.callback(self._parts.failure_calls.close)
         for ticker in self.tickers.all:
             self._close_in_time(ticker.close)
             ticker.start()

@@ -11,8 +11,10 @@ import structlog
 from chong.store.contract import Bell, TaskStore
 from chong.supervisor.alert_hook import AlertHook
 from chong.supervisor.alert_notices import tell_alerts
+from chong.supervisor.called_keys import CalledKeys
 from chong.supervisor.commands import CommandPoller
 from chong.supervisor.contact import Contact, Renewals
+from chong.supervisor.failure_calls import FailureCalls
 from chong.supervisor.leases import LeaseKeeper
 from chong.supervisor.logbounds import GENERATION_LOG_MAX, LogBounds
 from chong.supervisor.loop import Loop
@@ -53,6 +55,8 @@ class Tickers:
         processes: Processes,
         shared_holds: SharedHolds,
         hook: AlertHook,
+        called_keys: CalledKeys,
+        failure_calls: FailureCalls,
         log: structlog.typing.FilteringBoundLogger,
     ) -> None:
         self._settings = settings
@@ -68,6 +72,8 @@ class Tickers:
         acts = (
             ("chong-leases", self.keeper.renew),
             *(() if settings.only_one_task else self._looks(hook)),
+            *(() if settings.only_one_task else [("chong-keys", called_keys.turn)]),
+            *(() if settings.only_one_task else [("chong-failures", failure_calls.turn)]),
             ("chong-sampler", self._sampler(tasks).sample),
             *self._retentions(),
         )

@@ -32,6 +32,7 @@ class Definition:
     """A task's name, its options and its function; calling it calls the function.
 
     retry_on, no_retry_on: the exception classes among the options of these names, None where no option was given.
+    keys: the function that tells them, where one does.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Definition:
     function: Callable[..., Any]
     retry_on: tuple[type[BaseException], ...] | None = None
     no_retry_on: tuple[type[BaseException], ...] = ()
+    keys: Callable[[], Iterable[str]] | None = None
     _conversions: list[Conversion] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
@@ -100,10 +102,12 @@ def task(
     fork_safe: bool = False,
     every: Duration | None = None,
     schedule: Written | None = None,
-    keys: Iterable[str] = (),
+    keys: Iterable[str] | Callable[[], Iterable[str]] = (),
     misfire: str = "once",
     overlap: str = "skip",
     misfire_limit: int = MISFIRE_LIMIT,
+    on_failure: str | None = None,
+    on_failure_every: Duration = 300.0,
 ) -> Callable[[Callable[..., Any]], Definition]:
     """Declare a function, plain or async, as the task `name`; `Options` says what each option means.
 
@@ -114,6 +118,10 @@ def task(
     _check_name(name)
     retry_on = None if retry_on is None else _listed(retry_on)
     no_retry_on = _listed(no_retry_on)
+    teller = keys if callable(keys) else None
+    if teller is not None:
+        _check_teller(name, teller)
+        given |= {"keys": (), "calls_keys": True}
     options = read_options(name, given | {"env": env or {}, "retry_on": retry_on, "no_retry_on": no_retry_on})
 
     def declare(function: Callable[..., Any]) -> Definition:
@@ -128,7 +136,7 @@ def task(
         if inspect.iscoroutinefunction(function):
             import_module("chong.worker.asyncrun")  # once, in the forkserver, and not in each worker
         retried = None if retry_on is None else _classes(retry_on)
-        return Definition(name, options, function, retried, _classes(no_retry_on))
+        return Definition(name, options, function, retried, _classes(no_retry_on), teller)
 
     return declare
 
@@ -138,6 +146,25 @@ def _check_name(name: str) -> None:
         raise DefinitionError(
             f"task name: expected 1 to {NAME_LIMIT} letters, digits or one of _ . : -, got {str(name)[:60]!r}"
         )
+
+
+def _check_teller(name: str, teller: Callable[..., Any]) -> None:
+    """It is called without arguments, and not awaited."""
+    if inspect.iscoroutinefunction(teller) or inspect.isasyncgenfunction(teller):
+        raise DefinitionError(f"task {name!r}: keys: expected a plain function, got an async one")
+    try:
+        needed = [p.name for p in inspect.signature(teller).parameters.values() if _is_needed(p)]
+    except (TypeError, ValueError):
+        return  # of some builtins nobody knows it
+    if needed:
+        raise DefinitionError(
+            f"task {name!r}: keys: expected a function that needs no arguments, got one that needs {', '.join(needed)}"
+        )
+
+
+def _is_needed(parameter: inspect.Parameter) -> bool:
+    is_rest = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    return parameter.default is parameter.empty and not is_rest
 
 
 def _listed(failures: Any) -> Any:

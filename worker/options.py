@@ -2,10 +2,12 @@
 
 import math
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 from chong.worker.duration import parse_duration
 from chong.worker.nearest import nearest
@@ -15,6 +17,7 @@ from chong.worker.size import parse_size
 NAME_LIMIT = 200
 KEY_LIMIT = 500
 ENV_LIMIT = 8192
+CALL_LIMIT = 1000
 TAGS_LIMIT = 100
 KEYS_LIMIT = 100_000
 FAILURES_LIMIT = 50
@@ -70,10 +73,12 @@ class Options:
     interruptible: SIGTERM raises in the main thread, even inside a blocking call.
     fork_safe: the module's threads bear a fork; else a module with threads runs in a process of its own making.
     every: run it at each multiple of this time since the epoch; schedule: at the instants of these.
-    keys: once for each of these.
+    keys: once for each of these. calls_keys: a function of its module tells them.
     misfire: what becomes of instants that came while nobody could fire them: the newest fires, none, or each.
     overlap: whether an instant is skipped while the task of an earlier one is open, or waits for its end.
     misfire_limit: so many instants of a key may wait, of those that were missed and of those that overlap.
+    on_failure: the command, or the web address, that is told when a task has failed or is lost.
+    on_failure_every: it is told at most once in so long; what came meanwhile is told together.
     """
 
     timeout: float | None = None
@@ -100,9 +105,12 @@ class Options:
     every: float | None = None
     schedule: tuple[Timing, ...] = ()
     keys: tuple[str, ...] = ()
+    calls_keys: bool = False
     misfire: str = "once"
     overlap: str = "skip"
     misfire_limit: int = MISFIRE_LIMIT
+    on_failure: str | None = None
+    on_failure_every: float = 300.0
 
     @property
     def timings(self) -> tuple[Timing, ...]:
@@ -121,7 +129,7 @@ def read_options(name: str, given: Mapping[str, Any]) -> Options:
             )
         except (TypeError, ValueError) as error:
             raise DefinitionError(f"task {name!r}: {option}: {error}") from None
-    if read.get("keys") and not (read.get("every") or read.get("schedule")):
+    if (read.get("keys") or read.get("calls_keys")) and not (read.get("every") or read.get("schedule")):
         raise DefinitionError(f"task {name!r}: keys: expected them beside every or schedule, got keys alone")
     return Options(**read)
 
@@ -264,6 +272,24 @@ def _env(value: Any) -> dict[str, str]:
     return dict(value)
 
 
+def _call(value: Any) -> str:
+    """A command's words as a shell would cut them, or an address; what can only fail is refused here."""
+    if not isinstance(value, str) or not 1 <= len(value) <= CALL_LIMIT or not value.isprintable():
+        raise ValueError(f"expected a command or a web address of 1 to {CALL_LIMIT} characters, got {value!r:.80}")
+    if "://" in value.partition(" ")[0]:
+        parts = urlsplit(value)
+        if parts.scheme not in {"http", "https"} or not parts.hostname or " " in value:
+            raise ValueError(f"expected an address with http or https and a host, got {value!r:.80}")
+        return value
+    try:
+        words = shlex.split(value)
+    except ValueError as error:
+        raise ValueError(f"expected a command, got {value!r:.80}: {error}") from None
+    if not words:
+        raise ValueError(f"expected a command, got {value!r:.80}")
+    return value
+
+
 _OPTIONAL = frozenset(
     {
         "timeout",
@@ -276,6 +302,7 @@ _OPTIONAL = frozenset(
         "umask",
         "every",
         "schedule",
+        "on_failure",
     }
 )
 
@@ -307,7 +334,10 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "every": read_interval,
     "schedule": read_schedule,
     "keys": _texts(KEY_LIMIT, KEYS_LIMIT),
+    "calls_keys": _flag,
     "misfire": _one_of(MISFIRES),
     "overlap": _one_of(OVERLAPS),
     "misfire_limit": _whole(1, MISFIRES_LIMIT),
+    "on_failure": _call,
+    "on_failure_every": parse_duration,
 }

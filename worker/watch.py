@@ -2,6 +2,7 @@
 
 import select
 from collections.abc import Callable
+from contextlib import suppress
 from os import write
 
 Callback = Callable[[], None]
@@ -49,5 +50,6 @@ def attempt(callback: Callback) -> None:
 
 
 def complain(text: str) -> None:
-    """To standard error, whatever is in the text."""
-    write(2, f"chong: {text}\n".encode("utf-8", "backslashreplace"))
+    """To standard error, whatever is in the text. One that takes no more (a full disk, a reader gone) ends nobody."""
+    with suppress(OSError):
+        write(2, f"chong: {text}\n".encode("utf-8", "backslashreplace"))

@@ -122,6 +122,24 @@ ON CONFLICT (id) DO NOTHING
 -- Of one group.
 SELECT id, status FROM member_ends WHERE group_id = :group_id
 
+-- name: keep_notice
+-- Somebody is to be told of this end.
+INSERT INTO notices (id, content) VALUES (:id, :content)
+ON CONFLICT (id) DO NOTHING
+
+-- name: notices
+-- As they came.
+SELECT id, content FROM notices ORDER BY rowid
+
+-- name: drop_notice
+-- It was told, or nobody wants to hear it.
+DELETE FROM notices WHERE id = :id
+
+-- name: set_aside_notice
+-- As a submission.
+INSERT INTO unreadable (kind, id, content, found_at)
+SELECT 'notice', id, content, :now FROM notices WHERE id = :id
+
 -- name: prune_groups
 -- Ended before `until`.
 DELETE FROM groups WHERE ended_at < :until

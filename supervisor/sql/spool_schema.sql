@@ -52,3 +52,9 @@ CREATE TABLE IF NOT EXISTS member_ends (
     status   TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS member_ends_of_group ON member_ends (group_id);
+
+-- Ends that somebody is still to be told of.
+CREATE TABLE IF NOT EXISTS notices (
+    id      TEXT PRIMARY KEY,
+    content TEXT NOT NULL
+);

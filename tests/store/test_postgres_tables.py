@@ -22,6 +22,7 @@ TO_SCHEMA_4 = (
     "ALTER TABLE leases DROP COLUMN follows",
     "ALTER TABLE commands DROP COLUMN stored_at",
     "ALTER TABLE nodes DROP COLUMN machine_id",
+    "DROP INDEX tasks_by_group",
     "ALTER TABLE tasks DROP COLUMN run_timeout",
     "ALTER TABLE tasks DROP COLUMN due_at",
     "ALTER TABLE transitions DROP COLUMN ended",

@@ -22,8 +22,17 @@ FIELDS = {
     "title": ANY | st.just("t"),
     "memo": ANY,
 }
-ORDERS = st.fixed_dictionaries({"op": OPS}, optional=FIELDS).map(lambda order: json.dumps(order).encode())
-JUNK = st.binary(min_size=1, max_size=400) | ORDERS | ANY.map(lambda value: json.dumps(value).encode())
+ORDERS = st.fixed_dictionaries({"op": OPS}, optional=FIELDS)
+
+
+def makes_no_sense(order: Any) -> bool:
+    """Not `retire`, which ends a forkserver rightly: Hypothesis draws words that the code itself knows."""
+    return not (isinstance(order, dict) and order.get("op") == "retire")
+
+
+JUNK = st.binary(min_size=1, max_size=400) | (ORDERS | ANY).filter(makes_no_sense).map(
+    lambda value: json.dumps(value).encode()
+)
 
 
 @settings(max_examples=50, suppress_health_check=UNMOVED)

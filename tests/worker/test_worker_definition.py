@@ -205,3 +205,39 @@ def test_exceptions_are_retried_as_the_options_say(options, error, retried):
 def test_a_definition_is_what_the_name_stands_for():
     """The decorator leaves an object with options behind, no bare function."""
     assert isinstance(task("a")(print), Definition)
+
+
+async def told_async() -> list[str]:
+    return []
+
+
+@pytest.mark.parametrize(
+    ("keys", "fault"),
+    [
+        (told_async, "keys: expected a plain function, got an async one"),
+        (lambda shop, *, day: [], "keys: expected a function that needs no arguments, got one that needs shop, day"),
+    ],
+)
+def test_a_function_that_cannot_tell_keys_is_refused(keys, fault):
+    """When its task is declared."""
+    with pytest.raises(DefinitionError, match=fault):
+        task("told", every="1h", keys=keys)
+    with pytest.raises(DefinitionError, match="expected them beside every or schedule"):
+        task("told", keys=list)
+
+
+def test_a_function_that_tells_keys_is_not_called_when_it_is_declared():
+    """Nor is it among what travels as JSON."""
+    declared = task("told", every="1h", keys=lambda days=1: 1 / 0)(lambda ctx: None)
+    assert (declared.options.calls_keys, declared.options.keys) == (True, ())
+
+
+@pytest.mark.parametrize(
+    "call", ["", "   ", "mail 'ops", "ftp://a/b", "https:///x", "http://a b", 5, "a\nb", "x" * 1001]
+)
+def test_what_cannot_be_called_on_failure_is_refused(call):
+    """With what was expected; a command and an address are kept as they are."""
+    with pytest.raises(DefinitionError, match="task 'a': on_failure: expected"):
+        task("a", on_failure=call)
+    for good in ("mail -s 'it failed' ops", "https://hooks.example.org/T1?x=1"):
+        assert task("a", on_failure=good)(lambda ctx: None).options.on_failure == good

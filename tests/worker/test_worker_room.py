@@ -100,3 +100,11 @@ def test_a_supervisor_that_cannot_be_watched_may_come_again(roomless: Node):
     assert [worker["run"] for worker in second.attach("term-2")] == ["r.1"]
     os.kill(run.pid, signal.SIGKILL)
     wait_until(lambda: second.wait_for("exited", "r.1"), "its end")
+
+
+def test_words_for_a_log_that_takes_no_more_end_nobody(node: Node):
+    """It imports, complains of an order that makes no sense, and forks as any other."""
+    (node.root / "forkserver.log").symlink_to("/dev/full")
+    connection = node.start().attach()
+    connection.order("nonsense")
+    assert connection.start("r.1", "sample.quick").finish()[-1] == "result"
